@@ -1,0 +1,237 @@
+package canonjson
+
+import (
+	"math/bits"
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s as a JSON string in canonical spelling: ASCII only,
+// everything outside 0x20 to 0x7e as lower-case \uXXXX (characters beyond the
+// basic plane as a pair, a lone surrogate as itself) or the short forms \" \\
+// \n \r \t \b \f, and / < > & as they are. s must be valid WTF-8 (see
+// [ValidWTF8]); any other byte is written as \ufffd.
+func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
+
+func appendString[T string | []byte](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		if end := plainEnd(s, i); end > i {
+			dst = append(dst, s[i:end]...)
+			i = end
+			continue
+		}
+		c := s[i]
+		if c < utf8.RuneSelf {
+			dst = appendEscape(dst, rune(c))
+			i++
+			continue
+		}
+		r, size := decodeWTF8(s, i)
+		if r >= 0x10000 {
+			r -= 0x10000
+			dst = appendEscape(dst, 0xd800+r>>10)
+			r = 0xdc00 + r&0x3ff
+		}
+		dst = appendEscape(dst, r)
+		i += size
+	}
+	return append(dst, '"')
+}
+
+// appendEscape appends the escape of one UTF-16 unit that is not plain.
+func appendEscape(dst []byte, u rune) []byte {
+	switch u {
+	case '"', '\\':
+		return append(dst, '\\', byte(u))
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	}
+	return append(dst, '\\', 'u', hexDigits[u>>12&15], hexDigits[u>>8&15], hexDigits[u>>4&15], hexDigits[u&15])
+}
+
+// plainEnd returns the place of the first byte from i on that canonical JSON
+// does not write as itself inside a string, or len(s).
+func plainEnd[T string | []byte](s T, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote := x ^ '"'*ones
+		slash := x ^ '\\'*ones
+		// The high bit of each byte that is 0x7f and up, less than 0x20, a
+		// quote or a backslash. Carries spoil only bytes above such a one.
+		special := (x + ones | x | (x-' '*ones)&^x | (quote-ones)&^quote | (slash-ones)&^slash) & highs
+		if special != 0 {
+			return i + bits.TrailingZeros64(special)>>3
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// decodeWTF8 decodes the character at s[i], which is not ASCII. A surrogate's
+// three bytes are a character here. What is not WTF-8 is U+FFFD, size 1.
+func decodeWTF8[T string | []byte](s T, i int) (r rune, size int) {
+	var b [4]byte
+	n := copy(b[:], s[i:min(i+4, len(s))])
+	if r, size = utf8.DecodeRune(b[:n]); r != utf8.RuneError || size != 1 {
+		return r, size
+	}
+	if n >= 3 && b[0] == 0xed && b[1]&0xe0 == 0xa0 && b[2]&0xc0 == 0x80 {
+		return 0xd000 | rune(b[1]&0x3f)<<6 | rune(b[2]&0x3f), 3
+	}
+	return utf8.RuneError, 1
+}
+
+// ValidWTF8 reports whether s is UTF-8 in which lone surrogates may stand as
+// their three bytes. A high surrogate followed by a low one is not valid: the
+// character they make has one spelling, its four bytes.
+func ValidWTF8(s string) bool {
+	if utf8.ValidString(s) {
+		return true
+	}
+	afterHigh := false
+	for i := 0; i < len(s); {
+		if s[i] < utf8.RuneSelf {
+			afterHigh = false
+			i++
+			continue
+		}
+		r, size := decodeWTF8(s, i)
+		if r == utf8.RuneError && size == 1 {
+			return false
+		}
+		if afterHigh && isLow(r) {
+			return false
+		}
+		afterHigh = isHigh(r)
+		i += size
+	}
+	return true
+}
+
+func isHigh(r rune) bool { return r&^0x3ff == 0xd800 }
+func isLow(r rune) bool  { return r&^0x3ff == 0xdc00 }
+
+// DecodeString decodes the JSON string at the start of text, which must begin
+// with its quote, to WTF-8 and returns how many bytes of text it took. It is
+// strict: control characters and invalid UTF-8 are [ErrSyntax].
+func DecodeString(text []byte) (s string, n int, err error) {
+	if len(text) == 0 || text[0] != '"' {
+		return "", 0, &posError{ErrSyntax, "not a string", 0}
+	}
+	if end := plainEnd(text, 1); end < len(text) && text[end] == '"' {
+		return string(text[1:end]), end + 1, nil
+	}
+	b, n, perr := appendDecoded(nil, text)
+	if perr != nil {
+		return "", 0, perr
+	}
+	return string(b), n, nil
+}
+
+// appendDecoded appends the string at the start of text, decoded, to dst and
+// returns how many bytes of text it took.
+func appendDecoded(dst, text []byte) ([]byte, int, *posError) {
+	i := 1
+	for i < len(text) {
+		if end := plainEnd(text, i); end > i {
+			dst = append(dst, text[i:end]...)
+			i = end
+			continue
+		}
+		c := text[i]
+		switch {
+		case c == '"':
+			return dst, i + 1, nil
+		case c == '\\':
+			var n int
+			if dst, n = appendUnescaped(dst, text[i:]); n == 0 {
+				return nil, 0, &posError{ErrSyntax, "bad escape", i}
+			}
+			i += n
+		case c < ' ':
+			return nil, 0, &posError{ErrSyntax, "control character", i}
+		case c < utf8.RuneSelf: // DEL
+			dst = append(dst, c)
+			i++
+		default:
+			r, size := utf8.DecodeRune(text[i:])
+			if r == utf8.RuneError && size == 1 {
+				return nil, 0, &posError{ErrSyntax, "invalid UTF-8", i}
+			}
+			dst = append(dst, text[i:i+size]...)
+			i += size
+		}
+	}
+	return nil, 0, &posError{ErrSyntax, "unexpected end", len(text)}
+}
+
+// appendUnescaped appends what the escape at the start of text stands for, and
+// returns its length, or 0 if it is none. Two escapes that make a surrogate
+// pair count as one.
+func appendUnescaped(dst, text []byte) ([]byte, int) {
+	if len(text) < 2 {
+		return dst, 0
+	}
+	switch c := text[1]; c {
+	case '"', '\\', '/':
+		return append(dst, c), 2
+	case 'b':
+		return append(dst, '\b'), 2
+	case 'f':
+		return append(dst, '\f'), 2
+	case 'n':
+		return append(dst, '\n'), 2
+	case 'r':
+		return append(dst, '\r'), 2
+	case 't':
+		return append(dst, '\t'), 2
+	}
+	r := unit(text)
+	switch {
+	case r < 0:
+		return dst, 0
+	case isHigh(r):
+		if low := unit(text[6:]); isLow(low) {
+			return utf8.AppendRune(dst, 0x10000+(r-0xd800)<<10+(low-0xdc00)), 12
+		}
+	case !isLow(r):
+		return utf8.AppendRune(dst, r), 6
+	}
+	return append(dst, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f), 6
+}
+
+// unit returns the UTF-16 unit of the \uXXXX at the start of text, or -1.
+func unit(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for _, c := range text[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c && c <= 'f':
+			r = r<<4 | rune(c-'a'+10)
+		case 'A' <= c && c <= 'F':
+			r = r<<4 | rune(c-'A'+10)
+		default:
+			return -1
+		}
+	}
+	return r
+}
