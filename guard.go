@@ -1,0 +1,176 @@
+package foil
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/foilmcp/foil/claimcheck"
+	"github.com/foilmcp/foil/internal/canonjson"
+	"github.com/foilmcp/foil/replay"
+)
+
+// Options configure a [Guard]. Audience or NoAudience, and Replay or Once: Off,
+// must be given; every other zero field is a safe default.
+type Options struct {
+	// Audience names the service: the same on all of its replicas, and
+	// another for every service that shares its keys. Never a host name.
+	Audience string
+	// NoAudience does without: for keys that no other service has.
+	NoAudience bool
+
+	// Replay remembers spent states. It must be seen by every replica and
+	// must outlive no key: a store that dies with the process is accepted
+	// only with keys that do.
+	Replay replay.Store
+	// Once is how often a state may be presented; the default is Redeem.
+	Once Once
+	// StoreTimeout bounds each call of Replay; DefaultStoreTimeout if zero.
+	StoreTimeout time.Duration
+
+	// Claims is the store of claim checks that handlers redeem through
+	// [Opened.Claims]. It may be nil.
+	Claims claimcheck.Store
+
+	// TTL, FlowLimit, MaxRounds and Without are the Guard's own policy; see
+	// [Policy] and the constants DefaultTTL, DefaultFlowLimit,
+	// DefaultMaxRounds.
+	TTL       time.Duration
+	FlowLimit time.Duration
+	MaxRounds int
+	Without   Binding
+	// PolicyFor gives a policy of its own to a tool, prompt or resource. It
+	// is called with the request's method and target on every Seal and
+	// Open, must be fast, and must give the same answer on every replica.
+	PolicyFor func(method, target string) Policy
+
+	// AmbiguousArguments: by default, arguments that two JSON parsers may
+	// read differently are refused ([ErrAmbiguous]). Allow lets duplicate
+	// keys and keys equal but for case pass; the limits stay.
+	AmbiguousArguments Choice
+	// AcceptUnenforcedReplicas accepts single use with an interop ring,
+	// whose other replicas do not enforce it.
+	AcceptUnenforcedReplicas bool
+
+	// Skew is the largest difference between any two clocks of the fleet,
+	// the store's included. By default it is that of the codec's keys, else
+	// DefaultSkew.
+	Skew time.Duration
+	// MaxToken is the longest token in bytes; DefaultMaxToken if zero.
+	MaxToken int
+
+	// Logger gets a line for each refusal and failure: reason, method,
+	// target, key id, flow, and a fingerprint of the token; never a token,
+	// a state, an argument or a principal. Nil is slog.Default().
+	Logger *slog.Logger
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+}
+
+// A Guard seals and opens request states. It is safe for concurrent use.
+type Guard struct {
+	codec  Codec
+	o      Options
+	base   Policy
+	limits canonjson.Limits
+	store  health
+}
+
+// New returns a Guard that seals with codec. It fails for options that would
+// leave a state open to replay or to another service without having said so by
+// name; the error tells which option to set.
+func New(codec Codec, opts *Options) (*Guard, error) {
+	if codec == nil {
+		return nil, errors.New("foil: codec is nil: use aesgcm.New with a key ring, or aesgcm.Ephemeral for a single process")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case o.Audience == "" && !o.NoAudience:
+		return nil, errors.New("foil: Options.Audience is empty: name the service, or set NoAudience if no other service has its keys")
+	case o.Audience != "" && o.NoAudience:
+		return nil, errors.New("foil: Options.Audience and NoAudience exclude each other")
+	case !canonjson.ValidWTF8(o.Audience):
+		return nil, errors.New("foil: Options.Audience is not valid UTF-8")
+	case o.AmbiguousArguments > Refuse:
+		return nil, fmt.Errorf("foil: unknown AmbiguousArguments %d", o.AmbiguousArguments)
+	case o.Skew < 0 || o.MaxToken < 0 || o.StoreTimeout < 0:
+		return nil, errors.New("foil: Skew, MaxToken and StoreTimeout must not be negative")
+	}
+	if o.MaxToken == 0 {
+		o.MaxToken = DefaultMaxToken
+	}
+	if o.StoreTimeout == 0 {
+		o.StoreTimeout = DefaultStoreTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	g := &Guard{codec: codec, o: o}
+	g.base = Policy{TTL: o.TTL, FlowLimit: o.FlowLimit, MaxRounds: o.MaxRounds, Once: o.Once, Without: o.Without}.
+		over(Policy{FlowLimit: DefaultFlowLimit, MaxRounds: DefaultMaxRounds, Once: Redeem})
+	l := limitsOf(codec)
+	if err := g.base.within(l).check(l, &g.o); err != nil {
+		return nil, err
+	}
+	if e, ok := o.Replay.(replay.Ephemeral); ok && e.Ephemeral() && !l.Ephemeral {
+		return nil, errors.New("foil: a memory of spent tokens that dies with the process needs keys that do: use aesgcm.Ephemeral, or a durable store that all replicas share")
+	}
+	g.store.pinger, _ = o.Replay.(replay.Pinger)
+	return g, nil
+}
+
+// policy returns the policy for a request, or says what is wrong with it.
+func (g *Guard) policy(req *Request) (Policy, error) {
+	p := g.base
+	if g.o.PolicyFor != nil {
+		p = g.o.PolicyFor(req.Method, req.Target).over(g.base)
+	}
+	l := limitsOf(g.codec)
+	p = p.within(l)
+	return p, p.check(l, &g.o)
+}
+
+func (g *Guard) skew() time.Duration {
+	if g.o.Skew > 0 {
+		return g.o.Skew
+	}
+	if s := limitsOf(g.codec).Skew; s > 0 {
+		return s
+	}
+	return DefaultSkew
+}
+
+// Check refuses arguments that two JSON parsers may read differently, with an
+// error that matches [ErrAmbiguous]. Call it before any handler for a request
+// without a state; [Guard.Open] does it for one that has a state.
+func (g *Guard) Check(req Request) error {
+	if _, err := g.sums(&req); err != nil {
+		g.refused(&req, "", nil, err)
+		return err
+	}
+	return nil
+}
+
+// String tells nothing of the keys.
+func (g *Guard) String() string { return "foil.Guard" }
+
+// seconds is a time as tokens carry it.
+func seconds(t time.Time) float64 {
+	return float64(t.Unix()) + float64(t.Nanosecond())/1e9
+}
+
+// moment is the time of a claim; a time beyond what a Time can hold is cut.
+func moment(s float64) time.Time {
+	const far = 1 << 53
+	s = max(-far, min(far, s))
+	whole := int64(s)
+	return time.Unix(whole, int64(math.Round((s-float64(whole))*1e9)))
+}

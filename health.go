@@ -1,0 +1,63 @@
+package foil
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/foilmcp/foil/replay"
+)
+
+// coolDown is how long a failed store is taken to be down without asking it.
+const coolDown = time.Second
+
+// health remembers that a store failed, so that an outage looks the same to
+// every state that is presented, good or bad.
+type health struct {
+	pinger replay.Pinger // nil: the store cannot be asked
+
+	mu     sync.Mutex
+	down   bool
+	failed time.Time
+}
+
+func (h *health) report(now time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// Only a call that worked shows that the store is back.
+	h.down = err != nil
+	if h.down {
+		h.failed = now
+	}
+}
+
+var errKnownDown = errors.New("it failed a moment ago")
+
+// ready reports whether the replay store may be called. While it is known to
+// be down it is asked, at most once per coolDown, whether it is back.
+func (g *Guard) ready(ctx context.Context) error {
+	h := &g.store
+	now := g.o.Now()
+	h.mu.Lock()
+	if !h.down {
+		h.mu.Unlock()
+		return nil
+	}
+	if since := now.Sub(h.failed); since >= 0 && since < coolDown {
+		h.mu.Unlock()
+		return errKnownDown
+	}
+	h.failed = now // others wait for this one's finding
+	h.mu.Unlock()
+	if h.pinger == nil {
+		h.report(now, nil)
+		return nil
+	}
+	// The finding is for all callers: it must not depend on this one's patience.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.StoreTimeout)
+	defer cancel()
+	err := h.pinger.Ping(ctx)
+	h.report(g.o.Now(), err)
+	return err
+}

@@ -1,0 +1,153 @@
+// Package claims reads and writes the payload that every codec protects: a
+// compact JSON object whose first part is the format of the MCP Python SDK and
+// whose second part is foil's own (docs/wire.md). It knows the form of each
+// claim and nothing of what it must equal; that is the Guard's work.
+package claims
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/foilmcp/foil/internal/canonjson"
+)
+
+// Version is the only value of the claim v.
+const Version = 1
+
+// IDSize is the length of a token's and of a flow's identity in bytes.
+const IDSize = 16
+
+// A Kind is the letter that stands for a question's method in the claim k.
+type Kind byte
+
+// The kinds of questions that MCP 2026-07-28 knows.
+const (
+	Elicitation Kind = 'e'
+	Sampling    Kind = 's'
+	Roots       Kind = 'r'
+)
+
+// An Asked is one question as it went out.
+type Asked struct {
+	Key    string
+	Kind   Kind
+	Digest [32]byte // SHA-256 of the canonical request object
+}
+
+// Claims are what a token says. Strings are WTF-8; times are seconds since the
+// Unix epoch, with fractions.
+type Claims struct {
+	IssuedAt, Expires float64
+	Method, Target    string
+	Arguments         [16]byte // python-v1 digest, cut
+	State             string
+	Audience          *string // nil: none
+	Principal         []byte  // salt and tag, 24 bytes; nil: none
+
+	// Own is whether the token has foil's claims. A replica of the Python
+	// SDK mints without them.
+	Own       bool
+	Exact     [32]byte
+	ID, Flow  [IDSize]byte
+	Round     int
+	Deadline  float64
+	Questions []Asked // sorted by key; empty: nothing was asked
+}
+
+// b64 is base64url without padding, strict about the last character's bits.
+var b64 = base64.RawURLEncoding.Strict()
+
+// Append appends the payload to dst.
+func (c *Claims) Append(dst []byte) []byte {
+	dst = append(dst, `{"v":1,"iat":`...)
+	dst = canonjson.AppendFloat(dst, c.IssuedAt)
+	dst = append(dst, `,"exp":`...)
+	dst = canonjson.AppendFloat(dst, c.Expires)
+	dst = append(dst, `,"m":`...)
+	dst = canonjson.AppendString(dst, c.Method)
+	dst = append(dst, `,"t":`...)
+	dst = canonjson.AppendString(dst, c.Target)
+	dst = append(dst, `,"a":"`...)
+	dst = b64.AppendEncode(dst, c.Arguments[:])
+	dst = append(dst, `","s":`...)
+	dst = canonjson.AppendString(dst, c.State)
+	if c.Audience != nil {
+		dst = append(dst, `,"aud":`...)
+		dst = canonjson.AppendString(dst, *c.Audience)
+	}
+	if c.Principal != nil {
+		dst = append(dst, `,"p":"`...)
+		dst = b64.AppendEncode(dst, c.Principal)
+		dst = append(dst, '"')
+	}
+	if c.Own {
+		dst = c.appendOwn(dst)
+	}
+	return append(dst, '}')
+}
+
+func (c *Claims) appendOwn(dst []byte) []byte {
+	dst = append(dst, `,"ax":"`...)
+	dst = b64.AppendEncode(dst, c.Exact[:])
+	dst = append(dst, `","jti":"`...)
+	dst = b64.AppendEncode(dst, c.ID[:])
+	dst = append(dst, `","fid":"`...)
+	dst = b64.AppendEncode(dst, c.Flow[:])
+	dst = append(dst, `","rnd":`...)
+	dst = strconv.AppendInt(dst, int64(c.Round), 10)
+	dst = append(dst, `,"dl":`...)
+	dst = canonjson.AppendFloat(dst, c.Deadline)
+	dst = append(dst, `,"k":{`...)
+	for i := range c.Questions {
+		q := &c.Questions[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = canonjson.AppendString(dst, q.Key)
+		dst = append(dst, ':', '"', byte(q.Kind))
+		dst = b64.AppendEncode(dst, q.Digest[:])
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
+}
+
+// Find returns the question with this key.
+func (c *Claims) Find(key string) (*Asked, bool) {
+	i, ok := slices.BinarySearchFunc(c.Questions, key, func(q Asked, k string) int { return strings.Compare(q.Key, k) })
+	if !ok {
+		return nil, false
+	}
+	return &c.Questions[i], true
+}
+
+const (
+	saltSize = 8
+	tagSize  = 16
+	tagLabel = "mcp/request-state/principal:"
+)
+
+// TagPrincipal returns the claim p for a principal: the salt, then the tag.
+func TagPrincipal(salt [saltSize]byte, principal string) []byte {
+	b := make([]byte, 0, len(tagLabel)+saltSize+len(principal))
+	b = append(b, tagLabel...)
+	b = append(b, salt[:]...)
+	b = append(b, principal...)
+	sum := sha256.Sum256(b)
+	out := make([]byte, 0, saltSize+tagSize)
+	out = append(out, salt[:]...)
+	return append(out, sum[:tagSize]...)
+}
+
+// IsPrincipal reports, in constant time, whether the claim p is that of
+// principal. A token without the claim is nobody's.
+func (c *Claims) IsPrincipal(principal string) bool {
+	if len(c.Principal) != saltSize+tagSize {
+		return false
+	}
+	want := TagPrincipal([saltSize]byte(c.Principal[:saltSize]), principal)
+	return subtle.ConstantTimeCompare(want, c.Principal) == 1
+}

@@ -1,0 +1,186 @@
+package foil
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/foilmcp/foil/internal/canonjson"
+	"github.com/foilmcp/foil/internal/claims"
+	"github.com/foilmcp/foil/replay"
+)
+
+// Open accepts a token that a client presents with req, spends it if the policy
+// says so, and returns what it holds.
+//
+// Every failure that a client could have caused matches [ErrInvalid]; an error
+// that does not is a system failure ([ErrUnavailable]): the state may be good.
+// Only a token that passes every other check is spent, and it is spent before
+// Open returns: a crash afterwards can lose a confirmation but never repeat one.
+func (g *Guard) Open(ctx context.Context, req Request, token string) (*Opened, error) {
+	pol, err := g.policy(&req)
+	if err != nil {
+		return nil, g.failed(&req, "open", unavailable("policy", err))
+	}
+	if pol.Once == Redeem {
+		// A client must not learn from a store's outage which of its
+		// states would have passed.
+		if err := g.ready(ctx); err != nil {
+			return nil, g.failed(&req, "open", unavailable("replay store", err))
+		}
+	}
+	o, err := g.verify(ctx, &req, token, pol)
+	if err == nil && pol.Once == Redeem {
+		err = g.spend(ctx, o)
+	}
+	if err == nil {
+		return o, nil
+	}
+	if ReasonOf(err) == "" {
+		return nil, g.failed(&req, "open", err)
+	}
+	g.refused(&req, token, flowOf(o), err)
+	return nil, err
+}
+
+// verify makes every check but single use. With a refusal it returns what could
+// be read of the token, for the log.
+func (g *Guard) verify(ctx context.Context, req *Request, token string, pol Policy) (*Opened, error) {
+	if len(token) > g.o.MaxToken {
+		return nil, Reject(ReasonTooLarge)
+	}
+	sums, err := g.sums(req)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := g.codec.Open(ctx, token)
+	if err != nil {
+		return nil, codecFailure(err)
+	}
+	c, err := claims.Parse(payload)
+	if err != nil {
+		return nil, Reject(ReasonMalformed)
+	}
+	if !c.Own {
+		if !limitsOf(g.codec).Interop {
+			return nil, Reject(ReasonMalformed)
+		}
+		adopt(c, token, pol)
+	}
+	o := &Opened{claims: c, limits: &g.limits, checks: ClaimChecks{store: g.o.Claims}}
+	if r := g.compare(c, req, &sums, pol); r != "" {
+		return o, Reject(r)
+	}
+	// Answers come last: whatever they are, they can only lose here.
+	o.compared = c.Own && !pol.Without.Has(BindQuestions)
+	filter := c
+	if !o.compared {
+		filter = nil
+	}
+	var dropped int
+	if o.answers, dropped, err = g.answers(req.Answers, filter); err != nil {
+		return o, err
+	}
+	if dropped > 0 {
+		g.dropped(req, o, dropped)
+	}
+	var by [16]byte
+	if _, err := rand.Read(by[:]); err != nil {
+		return o, unavailable("randomness", err)
+	}
+	o.checks.by = hex.EncodeToString(by[:])
+	return o, nil
+}
+
+// compare returns the reason why a token does not fit a request, or "". It
+// states each accepting condition, so that a number that is none refuses.
+func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, pol Policy) Reason {
+	now := seconds(g.o.Now())
+	bound := func(b Binding) bool { return !pol.Without.Has(b) }
+	accept := []struct {
+		ok     bool
+		reason Reason
+	}{
+		{!bound(BindExpiry) || c.IssuedAt <= now+g.skew().Seconds(), ReasonNotYetValid},
+		{!bound(BindExpiry) || now < c.Expires, ReasonExpired},
+		{!bound(BindRequest) || c.Method == wtf8(req.Method), ReasonMethod},
+		{!bound(BindRequest) || c.Target == wtf8(req.Target), ReasonTarget},
+		{!bound(BindRequest) || subtle.ConstantTimeCompare(c.Arguments[:], sums.Python[:16]) == 1, ReasonArguments},
+		{!bound(BindRequest) || !c.Own || subtle.ConstantTimeCompare(c.Exact[:], sums.Exact[:]) == 1, ReasonArguments},
+		{!bound(BindAudience) || g.isAudience(c.Audience), ReasonAudience},
+		{!bound(BindPrincipal) || !req.Principal.IsZero(), ReasonPrincipalMissing},
+		{!bound(BindPrincipal) || isPrincipal(c, req.Principal), ReasonPrincipal},
+		{!bound(BindExpiry) || c.Round <= pol.MaxRounds, ReasonRound},
+		{!bound(BindExpiry) || now < c.Deadline, ReasonFlowExpired},
+	}
+	for _, a := range accept {
+		if !a.ok {
+			return a.reason
+		}
+	}
+	return ""
+}
+
+func (g *Guard) isAudience(aud *string) bool {
+	if g.o.NoAudience {
+		return aud == nil
+	}
+	return aud != nil && *aud == g.o.Audience
+}
+
+// isPrincipal demands that token and request agree on whether there is one.
+func isPrincipal(c *claims.Claims, p Principal) bool {
+	switch p.kind {
+	case principalNamed:
+		return c.Principal != nil && c.IsPrincipal(p.text)
+	case principalAnonymous:
+		return c.Principal == nil
+	}
+	return false
+}
+
+// spend marks the token's identity, which lies inside the seal, as used.
+func (g *Guard) spend(ctx context.Context, o *Opened) error {
+	limited, cancel := context.WithTimeout(ctx, g.o.StoreTimeout)
+	defer cancel()
+	first, err := g.o.Replay.Use(limited, o.claims.ID[:], moment(o.claims.Expires))
+	// A client that hangs up and an ID beyond the sweep mark say nothing of
+	// the store's health; else one client could shut out the others.
+	if ctx.Err() == nil && !errors.Is(err, replay.ErrSwept) {
+		g.store.report(g.o.Now(), err)
+	}
+	switch {
+	case err != nil:
+		return unavailable("replay store", err)
+	case !first:
+		return Reject(ReasonReplayed)
+	}
+	return nil
+}
+
+// adopt gives a token of a replica without foil's claims an identity and a
+// flow: 48 bits of its time, then its own digest.
+func adopt(c *claims.Claims, token string, pol Policy) {
+	iat := moment(c.IssuedAt)
+	sum := sha256.Sum256(tokenBytes(token))
+	c.ID = timedID(iat, sum[:10])
+	c.Flow = c.ID
+	c.Round = 1
+	c.Deadline = seconds(iat.Add(pol.FlowLimit))
+}
+
+// tokenBytes decodes the part after the prefix. The codec has accepted the
+// text, so there is one spelling of it either way.
+func tokenBytes(token string) []byte {
+	_, body, _ := strings.Cut(token, ".")
+	b, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil || len(b) == 0 {
+		return []byte(token)
+	}
+	return b
+}

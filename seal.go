@@ -1,0 +1,118 @@
+package foil
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/foilmcp/foil/claimcheck"
+	"github.com/foilmcp/foil/internal/canonjson"
+	"github.com/foilmcp/foil/internal/claims"
+)
+
+// Seal binds a handler's state to the request it answers and to the questions
+// it asks, and returns the token to send as requestState.
+//
+// An error that matches [ErrInvalid] is the flow's own end: too many rounds, or
+// past its deadline. [ErrUnavailable] means that no key may seal now. Every
+// other error is a mistake of the server and tells what to change. None of them
+// lets a state out.
+func (g *Guard) Seal(ctx context.Context, req Request, out Outgoing) (token string, err error) {
+	pol, err := g.policy(&req)
+	if err != nil {
+		return "", g.failed(&req, "seal", err)
+	}
+	now := g.o.Now()
+	c, err := g.mint(&req, &out, pol, now)
+	if err != nil {
+		if ReasonOf(err) != "" {
+			g.refused(&req, "", flowOf(out.Prev), err)
+			return "", err
+		}
+		return "", g.failed(&req, "seal", err)
+	}
+	if strings.Contains(out.State, claimcheck.Prefix) && !encrypts(g.codec) {
+		return "", g.failed(&req, "seal", errors.New("foil: the state holds a claim check and this codec can be read by anyone: use an encrypting codec"))
+	}
+	payload := c.Append(make([]byte, 0, 512+len(out.State)+len(out.State)/4+96*len(c.Questions)))
+	token, err = g.codec.Seal(ctx, payload, now.Add(pol.TTL))
+	if err != nil {
+		return "", g.failed(&req, "seal", unavailable("seal", err))
+	}
+	if len(token) > g.o.MaxToken {
+		return "", g.failed(&req, "seal", fmt.Errorf("foil: the sealed state has %d bytes, more than the limit of %d: keep it small and park what is large as a claim check", len(token), g.o.MaxToken))
+	}
+	return token, nil
+}
+
+// errNoPrincipal names the option, since it is what a newcomer meets first.
+var errNoPrincipal = errors.New("foil: the request names no principal: set Request.Principal from the server's login (mcpsdk: Options.Principal, Options.Issuer), or say Anonymous by name")
+
+// mint builds the claims of a new token.
+func (g *Guard) mint(req *Request, out *Outgoing, pol Policy, now time.Time) (*claims.Claims, error) {
+	if req.Principal.IsZero() && !pol.Without.Has(BindPrincipal) {
+		return nil, errNoPrincipal
+	}
+	if !canonjson.ValidWTF8(out.State) {
+		return nil, errors.New("foil: the state is not valid UTF-8: encode binary state, as base64 for example")
+	}
+	sums, err := g.sums(req)
+	if err != nil {
+		return nil, err
+	}
+	questions, err := g.asked(out.Questions)
+	if err != nil {
+		return nil, err
+	}
+	var random [8 + 10 + claims.IDSize]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, fmt.Errorf("foil: no randomness: %w", err)
+	}
+	salt, id, flow := random[:8], random[8:18], random[18:]
+	c := &claims.Claims{
+		IssuedAt:  seconds(now),
+		Expires:   seconds(now.Add(pol.TTL)),
+		Method:    wtf8(req.Method),
+		Target:    wtf8(req.Target),
+		Arguments: [16]byte(sums.Python[:16]),
+		State:     out.State,
+		Own:       true,
+		Exact:     sums.Exact,
+		ID:        timedID(now, id),
+		Flow:      [claims.IDSize]byte(flow),
+		Round:     1,
+		Deadline:  seconds(now.Add(pol.FlowLimit)),
+		Questions: questions,
+	}
+	if !g.o.NoAudience {
+		c.Audience = &g.o.Audience
+	}
+	if req.Principal.kind == principalNamed {
+		c.Principal = claims.TagPrincipal([8]byte(salt), req.Principal.text)
+	}
+	if p := out.Prev; p != nil {
+		c.Flow, c.Round, c.Deadline = p.claims.Flow, p.claims.Round+1, p.claims.Deadline
+		switch {
+		case pol.Without.Has(BindExpiry):
+		case c.Round > pol.MaxRounds:
+			return nil, Reject(ReasonRound)
+		case !(c.IssuedAt < c.Deadline):
+			return nil, Reject(ReasonFlowExpired)
+		}
+	}
+	return c, nil
+}
+
+// timedID is an identity that begins with the time in milliseconds, so that
+// stores insert nearly in order.
+func timedID(t time.Time, random []byte) (id [claims.IDSize]byte) {
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(t.UnixMilli()))
+	copy(id[:6], ms[2:])
+	copy(id[6:], random)
+	return id
+}
