@@ -175,7 +175,7 @@ func Object(text []byte, lim *Limits, yield func(key string, value []byte) bool)
 	}
 	for i := range p.top {
 		m := &p.top[i]
-		if !yield(string(p.key(m.keyOff, m.keyLen)), text[m.start:m.end:m.end]) {
+		if !yield(string(p.key(m.key)), text[m.start:m.end:m.end]) {
 			return nil
 		}
 	}

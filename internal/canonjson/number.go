@@ -86,8 +86,9 @@ func (p *parser) number() bool {
 	if isInt && intEnd-intStart > p.lim.MaxIntDigits {
 		return p.fail(ErrLimit, "integer digits", start)
 	}
-	p.pos = i
-	if p.want&(wantPython|wantExact) == 0 {
+	p.flush()
+	p.pos, p.mark = i, i
+	if p.want&wantText == 0 {
 		return true
 	}
 

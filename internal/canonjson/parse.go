@@ -20,6 +20,8 @@ const (
 	wantExact
 	wantAmbiguous
 	wantMembers // raw spans of the outermost object's members
+
+	wantText = wantPython | wantExact
 )
 
 // A parser reads one document and writes its canonical texts to flat, in
@@ -33,16 +35,21 @@ type parser struct {
 	want want
 	err  error
 
+	// What text[mark:pos] holds is canonical as it stands, in both forms, and
+	// follows on flat: most of a compact document is copied in long runs.
+	mark int
 	flat [forms][]byte
 
-	members []member // of the objects that are open, a stack
-	keys    []byte   // decoded and folded keys of open objects, a stack
-	folds   []foldKey
-	objs    []reordered
-	kept    []keptMember
-	list    list // reordered objects in the value being read
-	top     []rawMember
+	// Of the objects that are open, three stacks.
+	members []member
+	order   []sortKey // one for each member
+	keys    []byte    // decoded keys that are not plain text, folded keys
 
+	folds     []sortKey
+	objs      []reordered
+	kept      []keptMember
+	list      list // reordered objects in the value being read
+	top       []rawMember
 	out       []byte // reordered text
 	digits    []byte // digits of the number being read
 	ambiguous bool
@@ -60,8 +67,8 @@ func newParser(text []byte, lim *Limits, w want) (*parser, error) {
 		return nil, &posError{ErrLimit, "size", l.MaxBytes}
 	}
 	p := parsers.Get().(*parser)
-	p.text, p.pos, p.lim, p.want, p.err, p.ambiguous = text, 0, l, w, nil, false
-	p.list = emptyList
+	p.text, p.pos, p.mark, p.lim, p.want = text, 0, 0, l, w
+	p.err, p.ambiguous, p.list = nil, false, emptyList
 	return p, nil
 }
 
@@ -70,11 +77,12 @@ func (p *parser) release() {
 	for f := range p.flat {
 		p.flat[f] = recycle(p.flat[f], 1)
 	}
-	p.members = recycle(p.members, 48)
+	p.members = recycle(p.members, 24)
+	p.order = recycle(p.order, 24)
 	p.keys = recycle(p.keys, 1)
-	p.folds = recycle(p.folds, 16)
-	p.objs = recycle(p.objs, 32)
-	p.kept = recycle(p.kept, 24)
+	p.folds = recycle(p.folds, 24)
+	p.objs = recycle(p.objs, 28)
+	p.kept = recycle(p.kept, 20)
 	p.top = recycle(p.top, 16)
 	p.out = recycle(p.out, 1)
 	p.digits = recycle(p.digits, 1)
@@ -101,28 +109,26 @@ func (p *parser) unexpected() bool {
 	return p.fail(ErrSyntax, "unexpected byte", p.pos)
 }
 
-// put appends bytes that are the same in both forms.
-func (p *parser) put(b []byte) {
+// flush copies the pending run to flat; the caller then moves pos over what is
+// not canonical and sets mark behind it.
+func (p *parser) flush() {
+	if p.mark == p.pos {
+		return
+	}
+	run := p.text[p.mark:p.pos]
 	if p.want&wantPython != 0 {
-		p.flat[python] = append(p.flat[python], b...)
+		p.flat[python] = append(p.flat[python], run...)
 	}
 	if p.want&wantExact != 0 {
-		p.flat[exact] = append(p.flat[exact], b...)
+		p.flat[exact] = append(p.flat[exact], run...)
 	}
+	p.mark = p.pos
 }
 
-func (p *parser) putByte(c byte) {
-	if p.want&wantPython != 0 {
-		p.flat[python] = append(p.flat[python], c)
-	}
-	if p.want&wantExact != 0 {
-		p.flat[exact] = append(p.flat[exact], c)
-	}
-}
-
-func (p *parser) here() (at [forms]uint32) {
-	at[python], at[exact] = uint32(len(p.flat[python])), uint32(len(p.flat[exact]))
-	return at
+// here returns where in flat the byte at pos will be.
+func (p *parser) here() [forms]uint32 {
+	pending := p.pos - p.mark
+	return [forms]uint32{uint32(len(p.flat[python]) + pending), uint32(len(p.flat[exact]) + pending)}
 }
 
 func (p *parser) document() bool {
@@ -134,18 +140,27 @@ func (p *parser) document() bool {
 	if p.pos < len(p.text) {
 		return p.fail(ErrSyntax, "trailing data", p.pos)
 	}
+	p.flush()
 	return true
 }
 
 func (p *parser) space() {
+	if p.pos < len(p.text) && p.text[p.pos] <= ' ' {
+		p.skipSpace()
+	}
+}
+
+func (p *parser) skipSpace() {
+	p.flush()
 	for p.pos < len(p.text) {
 		switch p.text[p.pos] {
 		case ' ', '\t', '\n', '\r':
 			p.pos++
-		default:
-			return
+			continue
 		}
+		break
 	}
+	p.mark = p.pos
 }
 
 // value reads the value at pos inside depth containers.
@@ -180,7 +195,6 @@ func (p *parser) literal(word string) bool {
 	if end > len(p.text) || string(p.text[p.pos:end]) != word {
 		return p.fail(ErrSyntax, "unknown literal", p.pos)
 	}
-	p.put(p.text[p.pos:end])
 	p.pos = end
 	return true
 }
@@ -190,11 +204,9 @@ func (p *parser) array(depth int) bool {
 		return p.fail(ErrLimit, "depth", p.pos)
 	}
 	p.pos++
-	p.putByte('[')
 	p.space()
 	if p.pos < len(p.text) && p.text[p.pos] == ']' {
 		p.pos++
-		p.putByte(']')
 		return true
 	}
 	for {
@@ -205,14 +217,12 @@ func (p *parser) array(depth int) bool {
 		if p.pos >= len(p.text) {
 			return p.unexpected()
 		}
-		switch c := p.text[p.pos]; c {
+		switch p.text[p.pos] {
 		case ',':
 			p.pos++
-			p.putByte(c)
 			p.space()
 		case ']':
 			p.pos++
-			p.putByte(c)
 			return true
 		default:
 			return p.unexpected()
@@ -220,30 +230,35 @@ func (p *parser) array(depth int) bool {
 	}
 }
 
-// string reads the string at pos. A key is also returned decoded, by place:
-// keyOff and keyLen for [parser.key].
-func (p *parser) string(isKey bool) (k keyRef, ok bool) {
+// string reads the string at pos. For a key it also returns where its decoded
+// bytes are.
+func (p *parser) string(isKey bool) (ref keyRef, ok bool) {
 	start := p.pos
 	end := plainEnd(p.text, start+1)
 	if end < len(p.text) && p.text[end] == '"' {
 		p.pos = end + 1
-		p.put(p.text[start:p.pos])
 		return keyRef{uint32(start + 1), uint32(end - start - 1)}, true
 	}
+	p.flush()
 	base := len(p.keys)
 	keys, n, err := appendDecoded(p.keys, p.text[start:])
 	if err != nil {
 		err.off += start
 		p.err = err
-		return k, false
+		return keyRef{}, false
 	}
 	p.keys = keys
 	p.pos = start + n
+	p.mark = p.pos
 	decoded := p.keys[base:]
-	if p.want&wantPython != 0 {
-		p.flat[python] = appendString(p.flat[python], decoded)
-	}
-	if p.want&wantExact != 0 {
+	switch f := p.flat[python]; p.want & wantText {
+	case wantText:
+		at := len(f)
+		p.flat[python] = appendString(f, decoded)
+		p.flat[exact] = append(p.flat[exact], p.flat[python][at:]...)
+	case wantPython:
+		p.flat[python] = appendString(f, decoded)
+	case wantExact:
 		p.flat[exact] = appendString(p.flat[exact], decoded)
 	}
 	if !isKey {

@@ -2,6 +2,7 @@ package canonjson
 
 import (
 	"math/bits"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -17,34 +18,34 @@ func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
 func appendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := decodeWTF8(s, i)
+			if r >= 0x10000 {
+				r -= 0x10000
+				dst = appendEscape(dst, 0xd800+r>>10)
+				r = 0xdc00 + r&0x3ff
+			}
+			dst = appendEscape(dst, r)
+			i += size
+			continue
+		}
 		if end := plainEnd(s, i); end > i {
 			dst = append(dst, s[i:end]...)
 			i = end
 			continue
 		}
-		c := s[i]
-		if c < utf8.RuneSelf {
-			dst = appendEscape(dst, rune(c))
-			i++
-			continue
-		}
-		r, size := decodeWTF8(s, i)
-		if r >= 0x10000 {
-			r -= 0x10000
-			dst = appendEscape(dst, 0xd800+r>>10)
-			r = 0xdc00 + r&0x3ff
-		}
-		dst = appendEscape(dst, r)
-		i += size
+		dst = appendShort(dst, c)
+		i++
 	}
 	return append(dst, '"')
 }
 
-// appendEscape appends the escape of one UTF-16 unit that is not plain.
-func appendEscape(dst []byte, u rune) []byte {
-	switch u {
+// appendShort appends the escape of an ASCII character that is not plain.
+func appendShort(dst []byte, c byte) []byte {
+	switch c {
 	case '"', '\\':
-		return append(dst, '\\', byte(u))
+		return append(dst, '\\', c)
 	case '\n':
 		return append(dst, `\n`...)
 	case '\r':
@@ -56,6 +57,11 @@ func appendEscape(dst []byte, u rune) []byte {
 	case '\f':
 		return append(dst, `\f`...)
 	}
+	return appendEscape(dst, rune(c))
+}
+
+// appendEscape appends one UTF-16 unit as \uXXXX.
+func appendEscape(dst []byte, u rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[u>>12&15], hexDigits[u>>8&15], hexDigits[u>>4&15], hexDigits[u&15])
 }
 
@@ -85,13 +91,28 @@ func plainEnd[T string | []byte](s T, i int) int {
 // decodeWTF8 decodes the character at s[i], which is not ASCII. A surrogate's
 // three bytes are a character here. What is not WTF-8 is U+FFFD, size 1.
 func decodeWTF8[T string | []byte](s T, i int) (r rune, size int) {
-	var b [4]byte
-	n := copy(b[:], s[i:min(i+4, len(s))])
-	if r, size = utf8.DecodeRune(b[:n]); r != utf8.RuneError || size != 1 {
-		return r, size
+	var tail [3]rune // the payload of up to three more bytes, 0x40 if there is none
+	for j := range tail {
+		tail[j] = 0x40
+		if i+1+j < len(s) && s[i+1+j]&0xc0 == 0x80 {
+			tail[j] = rune(s[i+1+j] & 0x3f)
+		}
 	}
-	if n >= 3 && b[0] == 0xed && b[1]&0xe0 == 0xa0 && b[2]&0xc0 == 0x80 {
-		return 0xd000 | rune(b[1]&0x3f)<<6 | rune(b[2]&0x3f), 3
+	switch c := rune(s[i]); {
+	case c < 0xc2:
+	case c < 0xe0:
+		if tail[0] < 0x40 {
+			return c&0x1f<<6 | tail[0], 2
+		}
+	case c < 0xf0:
+		if r = c&0x0f<<12 | tail[0]<<6 | tail[1]; tail[0] < 0x40 && tail[1] < 0x40 && r >= 0x800 {
+			return r, 3
+		}
+	case c < 0xf5:
+		r = c&0x07<<18 | tail[0]<<12 | tail[1]<<6 | tail[2]
+		if tail[0] < 0x40 && tail[1] < 0x40 && tail[2] < 0x40 && r >= 0x10000 && r <= unicode.MaxRune {
+			return r, 4
+		}
 	}
 	return utf8.RuneError, 1
 }
@@ -146,35 +167,32 @@ func DecodeString(text []byte) (s string, n int, err error) {
 // appendDecoded appends the string at the start of text, decoded, to dst and
 // returns how many bytes of text it took.
 func appendDecoded(dst, text []byte) ([]byte, int, *posError) {
-	i := 1
-	for i < len(text) {
-		if end := plainEnd(text, i); end > i {
-			dst = append(dst, text[i:end]...)
-			i = end
-			continue
-		}
+	run := 1 // what text[run:i] holds stands for itself
+	for i := 1; i < len(text); {
 		c := text[i]
 		switch {
 		case c == '"':
-			return dst, i + 1, nil
+			return append(dst, text[run:i]...), i + 1, nil
 		case c == '\\':
+			dst = append(dst, text[run:i]...)
 			var n int
 			if dst, n = appendUnescaped(dst, text[i:]); n == 0 {
 				return nil, 0, &posError{ErrSyntax, "bad escape", i}
 			}
 			i += n
+			run = i
 		case c < ' ':
 			return nil, 0, &posError{ErrSyntax, "control character", i}
-		case c < utf8.RuneSelf: // DEL
-			dst = append(dst, c)
-			i++
-		default:
+		case c >= utf8.RuneSelf:
 			r, size := utf8.DecodeRune(text[i:])
 			if r == utf8.RuneError && size == 1 {
 				return nil, 0, &posError{ErrSyntax, "invalid UTF-8", i}
 			}
-			dst = append(dst, text[i:i+size]...)
 			i += size
+		case c == 0x7f:
+			i++
+		default:
+			i = plainEnd(text, i)
 		}
 	}
 	return nil, 0, &posError{ErrSyntax, "unexpected end", len(text)}
