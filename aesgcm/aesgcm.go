@@ -146,22 +146,50 @@ func (c *Codec) KeyLimits() foil.KeyLimits {
 	return foil.KeyLimits{MaxTTL: r.MaxTTL(), Skew: r.Skew(), Interop: r.Interop()}
 }
 
-// KeyID returns the key id in a token's clear part, in hex, or "".
+// KeyID returns the key id in a token's clear part, in hex, or "" if the text is
+// no token of this form. Whether it is genuine only Open can tell.
 func (c *Codec) KeyID(token string) string {
-	const chars = (kidSize*8 + 5) / 6
-	body, ok := strings.CutPrefix(token, prefix)
-	if !ok || len(body) < chars {
+	kid, err := Parse(token)
+	if err != nil {
 		return ""
 	}
-	// The last character also holds bits of the nonce: decode whole bytes.
-	var b [6]byte
-	if len(body) < 8 {
+	return kid
+}
+
+// Parse checks the form of a token, which needs no key, and returns the id of
+// the key it names, in hex. The error matches [foil.ErrInvalid].
+func Parse(token string) (kid string, err error) {
+	raw, err := decode(token)
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(raw[:kidSize]), nil
+}
+
+// RingID returns the id in the ring of the key that tokens name kid, or "".
+func (c *Codec) RingID(kid string) string {
+	b, err := hex.DecodeString(kid)
+	if err != nil || len(b) != kidSize {
 		return ""
 	}
-	if n, err := base64.RawURLEncoding.Decode(b[:], []byte(body[:8])); err != nil || n != len(b) {
+	t, err := c.current()
+	if err != nil {
 		return ""
 	}
-	return hex.EncodeToString(b[:kidSize])
+	var ids []string
+	for _, e := range t.byKid[[kidSize]byte(b)] {
+		ids = append(ids, e.key.ID())
+	}
+	return strings.Join(ids, ",")
+}
+
+// KID returns the id, in hex, by which tokens and logs name a key of a ring.
+func KID(key *keyring.Key) (string, error) {
+	e, _, err := newEntry(key)
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(e.kid[:]), nil
 }
 
 // Seal encrypts payload under the key in force.
@@ -194,13 +222,8 @@ func (c *Codec) Seal(_ context.Context, payload []byte, _ time.Time) (string, er
 
 var strict = base64.RawURLEncoding.Strict()
 
-// Open returns the payload of a token that Seal returned, under any key of the
-// ring that still opens.
-func (c *Codec) Open(_ context.Context, token string) ([]byte, error) {
-	t, err := c.current()
-	if err != nil {
-		return nil, err
-	}
+// decode takes the one spelling of a token and no other.
+func decode(token string) ([]byte, error) {
 	body, ok := strings.CutPrefix(token, prefix)
 	// Strict refuses padding, the other alphabet and stray bits, but skips
 	// line ends: without this, a token would have many spellings.
@@ -210,6 +233,20 @@ func (c *Codec) Open(_ context.Context, token string) ([]byte, error) {
 	raw, err := strict.DecodeString(body)
 	if err != nil || len(raw) < floor {
 		return nil, foil.Reject(foil.ReasonMalformed)
+	}
+	return raw, nil
+}
+
+// Open returns the payload of a token that Seal returned, under any key of the
+// ring that still opens.
+func (c *Codec) Open(_ context.Context, token string) ([]byte, error) {
+	t, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := decode(token)
+	if err != nil {
+		return nil, err
 	}
 	now, known := c.now(), false
 	for _, e := range t.byKid[[kidSize]byte(raw)] {
@@ -269,22 +306,10 @@ func (c *Codec) current() (*table, error) {
 func (c *Codec) build(ring *keyring.Ring) (*table, error) {
 	t := &table{ring: ring, byKey: make(map[*keyring.Key]*entry), byKid: make(map[[kidSize]byte][]*entry)}
 	for _, key := range ring.Keys() {
-		k, err := key.Derive(keyInfo, 32)
+		e, sum, err := newEntry(key)
 		if err != nil {
-			return nil, fmt.Errorf("aesgcm: key %q: %w", key.ID(), err)
+			return nil, err
 		}
-		block, err := aes.NewCipher(k)
-		if err != nil {
-			return nil, fmt.Errorf("aesgcm: key %q: %w", key.ID(), err)
-		}
-		e := &entry{key: key}
-		if e.aead, err = cipher.NewGCM(block); err != nil {
-			return nil, fmt.Errorf("aesgcm: key %q: %w", key.ID(), err)
-		}
-		sum := sha256.Sum256(append([]byte(kidLabel), k...))
-		copy(e.kid[:], sum[:])
-		copy(e.ad[:], prefix)
-		copy(e.ad[len(prefix):], e.kid[:])
 		if e.seals = c.seals[sum]; e.seals == nil {
 			e.seals = new(atomic.Uint64)
 			c.seals[sum] = e.seals
@@ -293,4 +318,28 @@ func (c *Codec) build(ring *keyring.Ring) (*table, error) {
 		t.byKid[e.kid] = append(t.byKid[e.kid], e)
 	}
 	return t, nil
+}
+
+// newEntry derives what a key needs. The sum identifies the derived key in full.
+func newEntry(key *keyring.Key) (*entry, [sha256.Size]byte, error) {
+	fail := func(err error) (*entry, [sha256.Size]byte, error) {
+		return nil, [sha256.Size]byte{}, fmt.Errorf("aesgcm: key %q: %w", key.ID(), err)
+	}
+	k, err := key.Derive(keyInfo, 32)
+	if err != nil {
+		return fail(err)
+	}
+	block, err := aes.NewCipher(k)
+	if err != nil {
+		return fail(err)
+	}
+	e := &entry{key: key}
+	if e.aead, err = cipher.NewGCM(block); err != nil {
+		return fail(err)
+	}
+	sum := sha256.Sum256(append([]byte(kidLabel), k...))
+	copy(e.kid[:], sum[:])
+	copy(e.ad[:], prefix)
+	copy(e.ad[len(prefix):], e.kid[:])
+	return e, sum, nil
 }

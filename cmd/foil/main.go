@@ -1,0 +1,106 @@
+// Command foil protects the requestState of MCP servers: it demonstrates the
+// library, keeps its keys, and explains its tokens. Each command is in a file
+// of its own; this one starts them and turns what they return into an exit code.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Exit codes of every command.
+const (
+	exitOK      = 0
+	exitRefused = 1 // refused, or not as expected
+	exitUsage   = 2
+	exitSystem  = 3
+)
+
+// An exitError is an error with the exit code it stands for. Commands return
+// one through refusedf or usagef; any other error is a system failure.
+type exitError struct {
+	code int
+	err  error // nil: what is to be said has been printed
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// refusedf is a refusal, or a result that is not as expected.
+func refusedf(format string, args ...any) error {
+	return &exitError{exitRefused, fmt.Errorf(format, args...)}
+}
+
+// usagef is a mistake in how the command was called.
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// errRefused ends a command whose output already tells the refusal.
+var errRefused = &exitError{code: exitRefused}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRootCmd()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	started := markStart(root)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{exitSystem, err}
+		if !*started { // cobra found fault with flags or arguments
+			exit.code = exitUsage
+		}
+	}
+	if exit.err != nil {
+		fmt.Fprintln(stderr, "foil:", exit.err)
+	}
+	if exit.code == exitUsage {
+		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
+	}
+	return exit.code
+}
+
+// markStart makes every command note that it began to run: an error before that
+// is one of usage.
+func markStart(root *cobra.Command) *bool {
+	started := new(bool)
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if inner := c.RunE; inner != nil {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				*started = true
+				return inner(c, args)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	return started
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/aesgcm"
+	"github.com/foilmcp/foil/internal/claims"
+)
+
+func newInspectCmd() *cobra.Command {
+	var k keyFlags
+	var at string
+	c := &cobra.Command{
+		Use:   "inspect",
+		Short: "Tell what can be known of a token without a request",
+		Long: `Tell what can be known of a token without a request. Without keys that is its
+format, the key it names, and the fingerprint by which logs call it. With keys
+it is also what it claims, and whether its time is over.
+
+Exit code 0 if the token is well-formed and, with keys, opens; else 1.`,
+		Example: `  echo '{"token":"v1.…"}' | foil token inspect
+  echo '{"token":"v1.…"}' | foil token inspect --ring file:ring.json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			in, err := readTokenInput(c.InOrStdin(), "token")
+			if err != nil {
+				return err
+			}
+			now, err := clockAt(at)
+			if err != nil {
+				return err
+			}
+			codec, err := k.codec(c, now)
+			if err != nil {
+				return err
+			}
+			report, err := inspect(c, in.token, codec, now())
+			if err != nil {
+				return err
+			}
+			if err := printJSON(c.OutOrStdout(), report); err != nil {
+				return err
+			}
+			if report.Reason != "" {
+				return errRefused
+			}
+			return nil
+		},
+	}
+	k.add(c)
+	addAt(c, &at)
+	return c
+}
+
+// An inspection is the output of foil token inspect; its form is stable.
+type inspection struct {
+	Format      string          `json:"format"`
+	Bytes       int             `json:"bytes"`
+	Fingerprint string          `json:"fingerprint"`
+	KID         string          `json:"kid,omitempty"`
+	Opens       *bool           `json:"opens,omitempty"`
+	Reason      foil.Reason     `json:"reason,omitempty"`
+	Key         string          `json:"key,omitempty"`
+	Claims      json.RawMessage `json:"claims,omitempty"`
+	Issued      string          `json:"issued,omitempty"`
+	Expires     string          `json:"expires,omitempty"`
+	Deadline    string          `json:"deadline,omitempty"`
+	InTime      *bool           `json:"in_time,omitempty"`
+}
+
+func inspect(c *cobra.Command, token string, codec *aesgcm.Codec, now time.Time) (*inspection, error) {
+	sum := sha256.Sum256([]byte(token))
+	r := &inspection{Format: "unknown", Bytes: len(token), Fingerprint: hex.EncodeToString(sum[:8])}
+	if strings.HasPrefix(token, "v1.") {
+		r.Format = "v1"
+	}
+	if len(token) > foil.DefaultMaxToken {
+		r.Reason = foil.ReasonTooLarge
+		return r, nil
+	}
+	kid, err := aesgcm.Parse(token)
+	if err != nil {
+		r.Reason = foil.ReasonOf(err)
+		return r, nil
+	}
+	r.KID = kid
+	if codec == nil {
+		return r, nil
+	}
+	payload, err := codec.Open(c.Context(), token)
+	opens := err == nil
+	r.Opens = &opens
+	if err != nil {
+		if r.Reason = foil.ReasonOf(err); r.Reason == "" {
+			return nil, err
+		}
+		return r, nil
+	}
+	r.Key = codec.RingID(kid)
+	r.Claims = payload
+	cl, err := claims.Parse(payload)
+	if err != nil {
+		if !errors.Is(err, claims.ErrMalformed) {
+			return nil, err
+		}
+		r.Reason = foil.ReasonMalformed
+		return r, nil
+	}
+	r.Issued, r.Expires = stamp(cl.IssuedAt), stamp(cl.Expires)
+	at := float64(now.UnixNano()) / 1e9
+	in := at < cl.Expires
+	if cl.Own {
+		r.Deadline = stamp(cl.Deadline)
+		in = in && at < cl.Deadline
+	}
+	r.InTime = &in
+	return r, nil
+}
+
+// stamp is a claim's time for people; a time no calendar has is left out.
+func stamp(s float64) string {
+	if math.Abs(s) > 1<<37 {
+		return ""
+	}
+	whole := math.Floor(s)
+	return time.Unix(int64(whole), int64((s-whole)*1e9)).UTC().Format(time.RFC3339Nano)
+}
