@@ -37,21 +37,19 @@ func Parse(doc []byte) (*Ring, error) {
 	p.number("version", documentVersion, documentVersion)
 	r := &Ring{
 		serial:      p.number("serial", 1, maxSerial),
-		interop:     p.optionalBool("interop"),
+		interop:     p.boolean("interop"),
 		propagation: p.seconds("propagation"),
 		skew:        p.seconds("skew"),
 		maxTTL:      p.seconds("max_ttl"),
 		keep:        p.seconds("keep"),
 	}
 	keys := p.array("keys")
-	if obj["revoked"] != nil {
-		for i, raw := range p.array("revoked") {
-			var id string
-			if !isString(raw) || json.Unmarshal(raw, &id) != nil {
-				p.fail("revoked[%d] must be a string", i)
-			}
-			r.revoked = append(r.revoked, id)
+	for i, raw := range p.array("revoked") {
+		var id string
+		if !isString(raw) || json.Unmarshal(raw, &id) != nil {
+			p.fail("revoked[%d] must be a string", i)
 		}
+		r.revoked = append(r.revoked, id)
 	}
 	if p.err != nil {
 		return nil, fmt.Errorf("keyring: document: %w", p.err)
@@ -206,11 +204,11 @@ func (p *parser) optionalTime(name string) time.Time {
 	return time.Unix(p.number(name, 0, maxUnix), 0).UTC()
 }
 
-func (p *parser) optionalBool(name string) bool {
+func (p *parser) boolean(name string) bool {
 	switch raw := string(p.obj[name]); raw {
 	case "true":
 		return true
-	case "", "false":
+	case "false":
 		return false
 	default:
 		p.fail("%s must be true or false", name)

@@ -1,0 +1,89 @@
+package keyring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// A Source is where a ring document is kept. Load returns the document as it is
+// now; it must return when ctx ends and be safe for concurrent use. Its errors must
+// not contain key bytes.
+type Source interface {
+	Load(ctx context.Context) (*Ring, error)
+}
+
+// A Store is a Source that can be written. It is safe for concurrent use by many
+// processes: of concurrent updates each sees the result of the one before.
+type Store interface {
+	Source
+	// Update replaces the document by what fn makes of it and returns what is
+	// stored afterwards. fn must be a pure function: a store that loses a race
+	// calls it again. If fn returns the ring it was given, nothing is written; if
+	// it returns an error, neither, and that error is returned. The new ring must
+	// have the next serial and the same Interop.
+	Update(ctx context.Context, fn func(*Ring) (*Ring, error)) (*Ring, error)
+	// Create stores the first document. If there is one already it is left alone
+	// and the error matches [ErrExists].
+	Create(ctx context.Context, r *Ring) error
+}
+
+// ErrExists says that Create found a document.
+var ErrExists = errors.New("keyring: a ring exists already")
+
+// ParseSource returns the source that s names: "file:PATH" or just a path for a
+// ring file ([OpenFile]), "env:NAME" for a document in an environment variable
+// ([OpenEnv]). Only a file can be written, that is, is a [Store].
+func ParseSource(s string) (Source, error) {
+	scheme, rest, ok := strings.Cut(s, ":")
+	switch {
+	case s == "" || ok && rest == "":
+		return nil, fmt.Errorf("keyring: source %q names nothing; want a path, file:PATH or env:NAME", s)
+	case !ok || strings.ContainsAny(scheme, `/\.`) || len(scheme) == 1:
+		return OpenFile(s), nil // a path; one letter is a drive
+	case scheme == "file":
+		return OpenFile(rest), nil
+	case scheme == "env":
+		return OpenEnv(rest), nil
+	default:
+		return nil, fmt.Errorf("keyring: unknown kind of source %q; want a path, file:PATH or env:NAME", scheme)
+	}
+}
+
+// checkUpdate is what every store asks of the result of an update.
+func checkUpdate(old, updated *Ring) error {
+	switch {
+	case updated == nil:
+		return errors.New("keyring: update made no ring")
+	case updated.serial != old.serial+1:
+		return fmt.Errorf("keyring: update has serial %d, must be %d", updated.serial, old.serial+1)
+	case updated.interop != old.interop:
+		return errors.New("keyring: an update cannot change whether the ring is an interop ring")
+	}
+	return nil
+}
+
+// Env is a ring document in an environment variable. It cannot be written and, as
+// the environment of a process does not change, never rotates without a restart.
+type Env struct{ name string }
+
+// OpenEnv returns the source that reads the document in the variable name.
+func OpenEnv(name string) *Env { return &Env{name} }
+
+// String returns "env:NAME".
+func (e *Env) String() string { return "env:" + e.name }
+
+// Load parses the variable.
+func (e *Env) Load(context.Context) (*Ring, error) {
+	doc, ok := os.LookupEnv(e.name)
+	if !ok {
+		return nil, fmt.Errorf("keyring: environment variable %s is not set", e.name)
+	}
+	r, err := Parse([]byte(doc))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e, err)
+	}
+	return r, nil
+}
