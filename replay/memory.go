@@ -3,6 +3,7 @@ package replay
 import (
 	"container/heap"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync"
 	"time"
@@ -21,8 +22,8 @@ const sweepStep = 64
 // MemoryOptions are the options of [NewMemory]. The zero value is safe.
 type MemoryOptions struct {
 	// MaxIDs is how many IDs the store holds at most; then it refuses with
-	// ErrFull. Zero or less means DefaultMaxIDs. A million IDs of 16 bytes take
-	// less than 100 MB.
+	// ErrFull. Zero or less means DefaultMaxIDs. A million IDs take less
+	// than 100 MB, whatever their length.
 	MaxIDs int
 
 	// Skew is the largest difference between the clock of this store and that
@@ -45,9 +46,19 @@ type Memory struct {
 
 	mu   sync.Mutex
 	mark time.Time // every ID with expires at or before it may be forgotten
-	ids  map[string]struct{}
-	due  map[int64][]string // Unix second, rounded up from expires -> IDs
-	secs secondHeap         // the keys of due
+	ids  map[key]struct{}
+	due  map[int64][]key // Unix second, rounded up from expires -> IDs
+	secs secondHeap      // the keys of due
+}
+
+// key is the first half of SHA-256 of an ID. It is small and has no pointers,
+// so a million of them cost the garbage collector nothing. If two IDs ever had
+// one key, the second would be refused.
+type key [sha256.Size / 2]byte
+
+func keyOf(id []byte) key {
+	sum := sha256.Sum256(id)
+	return key(sum[:sha256.Size/2])
 }
 
 // NewMemory returns an empty store. A nil opts means the defaults.
@@ -70,8 +81,8 @@ func NewMemory(opts *MemoryOptions) *Memory {
 		skew:   o.Skew,
 		now:    o.Now,
 		mark:   time.Unix(0, 0),
-		ids:    make(map[string]struct{}),
-		due:    make(map[int64][]string),
+		ids:    make(map[key]struct{}),
+		due:    make(map[int64][]key),
 	}
 }
 
@@ -90,13 +101,14 @@ func (m *Memory) Use(ctx context.Context, id []byte, expires time.Time) (first b
 	if !expires.After(m.mark) {
 		return false, ErrSwept
 	}
-	if _, spent := m.ids[string(id)]; spent {
+	k := keyOf(id)
+	if _, spent := m.ids[k]; spent {
 		return false, nil
 	}
 	if len(m.ids) >= m.maxIDs {
 		return false, ErrFull
 	}
-	m.add(string(id), ceilSecond(expires))
+	m.add(k, ceilSecond(expires))
 	return true, nil
 }
 
@@ -149,7 +161,6 @@ func (m *Memory) sweep(limit int) (n int) {
 		}
 		n += k
 		if k < len(ids) {
-			clear(ids[len(ids)-k:]) // let go of the strings
 			m.due[sec] = ids[:len(ids)-k]
 			break
 		}
@@ -159,12 +170,12 @@ func (m *Memory) sweep(limit int) (n int) {
 	return n
 }
 
-func (m *Memory) add(id string, sec int64) {
-	m.ids[id] = struct{}{}
+func (m *Memory) add(k key, sec int64) {
+	m.ids[k] = struct{}{}
 	if _, ok := m.due[sec]; !ok {
 		heap.Push(&m.secs, sec)
 	}
-	m.due[sec] = append(m.due[sec], id)
+	m.due[sec] = append(m.due[sec], k)
 }
 
 // ceilSecond rounds up, so that an ID is never forgotten early.
