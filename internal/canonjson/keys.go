@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 	"unicode"
 	"unicode/utf8"
@@ -27,15 +28,22 @@ func (p *parser) key(r keyRef) []byte {
 	return p.text[r.off : r.off+r.len]
 }
 
-// keyPrefix returns the first eight bytes of key as a number that orders as
-// they do; a shorter key is filled up with zeros, so equal prefixes say nothing.
-func keyPrefix(key []byte) uint64 {
-	if len(key) >= 8 {
-		return binary.BigEndian.Uint64(key)
+// prefix returns the first eight bytes of a key as a number that orders as they
+// do. A shorter key is filled up with zeros, so equal prefixes say nothing.
+func (p *parser) prefix(r keyRef) uint64 {
+	in, off := p.text, int(r.off)
+	if off >= len(in) {
+		in, off = p.keys, off-len(in)
 	}
-	var v uint64
-	for i, c := range key {
-		v |= uint64(c) << (56 - 8*i)
+	var eight [8]byte
+	if off+8 <= len(in) {
+		eight = [8]byte(in[off : off+8])
+	} else {
+		copy(eight[:], in[off:])
+	}
+	v := binary.BigEndian.Uint64(eight[:])
+	if r.len < 8 {
+		v &^= math.MaxUint64 >> (8 * r.len)
 	}
 	return v
 }
@@ -95,13 +103,12 @@ func hasFold(key []byte) bool {
 // sorts the folded keys: hashing would need a defence against chosen keys.
 func (p *parser) caseTwins(order []sortKey) bool {
 	base := len(p.keys)
-	p.folds = p.folds[:0]
+	p.folds = slices.Grow(p.folds[:0], len(order))
 	for i := range order {
 		start := len(p.keys)
 		p.keys = appendFolded(p.keys, p.key(order[i].ref))
-		folded := p.keys[start:]
-		ref := keyRef{uint32(len(p.text) + start), uint32(len(folded))}
-		p.folds = append(p.folds, sortKey{keyPrefix(folded), ref, uint32(i)})
+		ref := keyRef{uint32(len(p.text) + start), uint32(len(p.keys) - start)}
+		p.folds = append(p.folds, sortKey{p.prefix(ref), ref, uint32(i)})
 	}
 	p.sortKeys(p.folds)
 	twins := false

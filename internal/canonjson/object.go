@@ -1,12 +1,17 @@
 package canonjson
 
+import (
+	"math"
+	"slices"
+)
+
 // A member of an object that is being read.
 type member struct {
 	start, end [forms]uint32 // "key":value in flat
 	list       list          // reordered objects in the value
 }
 
-// A reordered object's text between its braces is taken from n members from
+// A reordered object's text between its braces is taken from n entries from
 // kept[first] on instead of from flat[open:close].
 type reordered struct {
 	open, close [forms]uint32
@@ -14,7 +19,9 @@ type reordered struct {
 	next        int32 // in its list
 }
 
-type keptMember struct {
+// keptMembers are one or more members that follow each other in flat, with the
+// reordered objects in them.
+type keptMembers struct {
 	start, end [forms]uint32
 	head       int32
 }
@@ -123,16 +130,15 @@ func (p *parser) object(depth int) bool {
 
 // addMember puts a member on the stacks; its end comes with its value.
 func (p *parser) addMember(o *openObject, ref keyRef, start [forms]uint32) {
-	key := p.key(ref)
-	k := sortKey{keyPrefix(key), ref, uint32(len(p.members) - o.base)}
+	k := sortKey{p.prefix(ref), ref, uint32(len(p.members) - o.base)}
 	if o.sorted && k.index > 0 {
 		o.sorted = p.less(&p.order[len(p.order)-1], &k)
 	}
 	if !o.folds && p.want&wantAmbiguous != 0 {
-		o.folds = hasFold(key)
+		o.folds = hasFold(p.key(ref))
 	}
-	p.order = append(p.order, k)
-	p.members = append(p.members, member{start: start})
+	p.order = append(double(p.order), k)
+	p.members = append(double(p.members), member{start: start})
 }
 
 // closeObject puts the members in order and takes them off the stacks.
@@ -146,13 +152,25 @@ func (p *parser) closeObject(o *openObject) {
 	} else {
 		p.sortKeys(order)
 		r := reordered{open: o.open, close: p.here(), first: uint32(len(p.kept)), next: -1}
+		p.kept = slices.Grow(p.kept, len(order))
+		var run list // reordered objects in the last kept entry
+		after := uint32(math.MaxUint32)
 		for i := range order {
 			if i+1 < len(order) && p.equal(&order[i], &order[i+1]) {
 				p.ambiguous = true
 				continue // of members with one key the last wins
 			}
-			m := &members[order[i].index]
-			p.kept = append(p.kept, keptMember{m.start, m.end, m.list.head})
+			index := order[i].index
+			m := &members[index]
+			if index == after { // next to each other already: move them as one
+				k := &p.kept[len(p.kept)-1]
+				run = p.concat(run, m.list)
+				k.end, k.head = m.end, run.head
+			} else {
+				run = m.list
+				p.kept = append(p.kept, keptMembers{m.start, m.end, run.head})
+			}
+			after = index + 1
 		}
 		r.n = uint32(len(p.kept)) - r.first
 		inside = list{int32(len(p.objs)), int32(len(p.objs))}
@@ -171,7 +189,7 @@ func (p *parser) canonical(f form) []byte {
 	if p.list.head < 0 {
 		return p.flat[f]
 	}
-	p.out = p.span(p.out[:0], f, 0, uint32(len(p.flat[f])), p.list.head)
+	p.out = p.span(slices.Grow(p.out[:0], len(p.flat[f])), f, 0, uint32(len(p.flat[f])), p.list.head)
 	return p.out
 }
 

@@ -1,6 +1,9 @@
 package canonjson
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // form is one of the two canonical texts, and the index of its buffer.
 type form int
@@ -47,7 +50,7 @@ type parser struct {
 
 	folds     []sortKey
 	objs      []reordered
-	kept      []keptMember
+	kept      []keptMembers
 	list      list // reordered objects in the value being read
 	top       []rawMember
 	out       []byte // reordered text
@@ -69,6 +72,12 @@ func newParser(text []byte, lim *Limits, w want) (*parser, error) {
 	p := parsers.Get().(*parser)
 	p.text, p.pos, p.mark, p.lim, p.want = text, 0, 0, l, w
 	p.err, p.ambiguous, p.list = nil, false, emptyList
+	if w&wantPython != 0 {
+		p.flat[python] = slices.Grow(p.flat[python], len(text))
+	}
+	if w&wantExact != 0 {
+		p.flat[exact] = slices.Grow(p.flat[exact], len(text))
+	}
 	return p, nil
 }
 
@@ -94,6 +103,15 @@ func recycle[T any](s []T, size int) []T {
 		return nil
 	}
 	return s[:0]
+}
+
+// double makes room for one more. Unlike append it doubles large slices too,
+// which copies less.
+func double[T any](s []T) []T {
+	if len(s) == cap(s) {
+		s = slices.Grow(s, max(64, len(s)))
+	}
+	return s
 }
 
 // fail notes the error and returns false.
