@@ -162,6 +162,9 @@ func (g *Guard) Check(req Request) error {
 // String tells nothing of the keys.
 func (g *Guard) String() string { return "foil.Guard" }
 
+// Format prints what String gives, under every verb.
+func (g *Guard) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(g.String())) }
+
 // seconds is a time as tokens carry it.
 func seconds(t time.Time) float64 {
 	return float64(t.Unix()) + float64(t.Nanosecond())/1e9

@@ -281,6 +281,9 @@ func (c *Codec) Seals() uint64 {
 // String tells nothing of the keys.
 func (c *Codec) String() string { return "aesgcm.Codec" }
 
+// Format prints what String gives, under every verb.
+func (c *Codec) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
+
 // current returns the table of the ring as of now.
 func (c *Codec) current() (*table, error) {
 	ring, err := c.keys.Ring()

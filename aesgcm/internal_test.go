@@ -1,0 +1,42 @@
+package aesgcm
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foilmcp/foil/keyring"
+)
+
+func TestSealsAreCounted(t *testing.T) {
+	var log bytes.Buffer
+	ring := keyring.NewEphemeral()
+	c, err := New(keyring.Fixed(ring), &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.warnAfter, c.refuseAfter = 3, 5
+	for i := range 5 {
+		if _, err := c.Seal(context.Background(), nil, time.Time{}); err != nil {
+			t.Fatalf("seal %d: %v", i+1, err)
+		}
+		if warned := strings.Contains(log.String(), "rotate"); warned != (i+1 >= 3) {
+			t.Errorf("after %d seals: warned %v", i+1, warned)
+		}
+	}
+	// A ring that is read again has the same key: the count goes on.
+	again, err := keyring.Parse(ring.Marshal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.keys = keyring.Fixed(again)
+	if token, err := c.Seal(context.Background(), nil, time.Time{}); err == nil || token != "" {
+		t.Errorf("seal 6: %q, %v; want a failure", token, err)
+	}
+	if n := strings.Count(log.String(), "rotate"); n != 1 {
+		t.Errorf("%d warnings, want 1", n)
+	}
+}
