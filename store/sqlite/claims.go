@@ -1,0 +1,107 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/subtle"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/foilmcp/foil/claimcheck"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Claims is the [claimcheck.Store] of a [Store]. A caller whose context or
+// timeout ends gets an error at once while the transaction may go on; see
+// [Replay].
+type Claims struct{ s *Store }
+
+var (
+	_ claimcheck.Store              = (*Claims)(nil)
+	_ claimcheck.Pinger             = (*Claims)(nil)
+	_ claimcheck.IdempotentRedeemer = (*Claims)(nil)
+)
+
+// Issue implements [claimcheck.Store].
+func (cs *Claims) Issue(ctx context.Context, payload []byte, ttl time.Duration) (claim string, err error) {
+	if ttl <= 0 {
+		return "", errors.New("claimcheck: ttl must be positive")
+	}
+	if len(payload) > cs.s.opts.MaxClaimBytes {
+		return "", claimcheck.ErrTooLarge
+	}
+	claim = claimcheck.NewClaim()
+	key, _ := claimcheck.Key(claim)
+	// Never nil: the column takes no NULL. A copy: the transaction may outlive
+	// this call.
+	payload = append([]byte{}, payload...)
+	err = cs.s.write(ctx, func(c *conn) error {
+		expires := ceilMillis(cs.s.opts.Now().Add(ttl))
+		_, err := c.issue.ExecContext(context.Background(), key[:], expires, payload)
+		return err
+	})
+	if code(err) == sqlite3.SQLITE_FULL {
+		return "", fmt.Errorf("%w: %w", claimcheck.ErrFull, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	return claim, nil
+}
+
+// Redeem implements [claimcheck.Store].
+func (cs *Claims) Redeem(ctx context.Context, claim, by string) (payload []byte, err error) {
+	who, err := claimcheck.ByKey(by)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := claimcheck.Key(claim)
+	if !ok {
+		return nil, claimcheck.ErrRedeemed
+	}
+	var found bool
+	var got []byte
+	err = cs.s.write(ctx, func(c *conn) error {
+		bg := context.Background()
+		now := cs.s.opts.Now().UnixMilli()
+		if _, err := c.bind.ExecContext(bg, key[:], now, who[:]); err != nil {
+			return err
+		}
+		var holder []byte
+		err := c.payload.QueryRowContext(bg, key[:], now).Scan(&holder, &got)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		found = err == nil && subtle.ConstantTimeCompare(holder, who[:]) == 1
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, claimcheck.ErrRedeemed
+	}
+	return got, nil
+}
+
+// Revoke implements [claimcheck.Store].
+func (cs *Claims) Revoke(ctx context.Context, claim string) error {
+	key, ok := claimcheck.Key(claim)
+	if !ok {
+		return nil
+	}
+	return cs.s.write(ctx, func(c *conn) error {
+		_, err := c.revoke.ExecContext(context.Background(), key[:])
+		return err
+	})
+}
+
+// Ping implements [claimcheck.Pinger]; see [Store.Ping].
+func (cs *Claims) Ping(ctx context.Context) error { return cs.s.Ping(ctx) }
+
+// IdempotentRedeem implements [claimcheck.IdempotentRedeemer]; it reports true.
+func (cs *Claims) IdempotentRedeem() bool { return true }
+
+// Format implements fmt.Formatter, so that no verb prints what is inside.
+func (cs *Claims) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("sqlite.Claims")) }

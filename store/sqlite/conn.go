@@ -1,0 +1,224 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	driver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// lockWait is how long SQLite itself waits for a lock. It is short, so that
+// calls whose time is up are dropped before the lock is there.
+const lockWait = 50 * time.Millisecond
+
+// conn is the one connection of a store, with its statements.
+type conn struct {
+	sql                     *sql.Conn
+	begin, commit, rollback *sql.Stmt
+	readMark, raiseMark     *sql.Stmt
+	use, dueIDs, sweepIDs   *sql.Stmt
+	issue, bind, payload    *sql.Stmt
+	revoke, sweepClaims     *sql.Stmt
+
+	mark int64 // the sweep mark as read in the transaction under way
+}
+
+// open creates the file if there is none, connects and migrates.
+func (s *Store) open(ctx context.Context) error {
+	// SQLite would create the file with the mode that the umask leaves.
+	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case err == nil:
+		if err := f.Close(); err != nil {
+			return err
+		}
+	case !errors.Is(err, os.ErrExist):
+		return err
+	}
+	s.db, err = sql.Open("sqlite", dsn(s.path))
+	if err != nil {
+		return err
+	}
+	// A connection that is given back is closed, never reused.
+	s.db.SetMaxIdleConns(0)
+	s.db.SetMaxOpenConns(1)
+	if s.file, err = os.Stat(s.path); err == nil {
+		s.conn, err = s.connectRetry(ctx)
+	}
+	if err != nil {
+		_ = s.db.Close()
+		return err
+	}
+	return nil
+}
+
+// dsn is a URI, because a plain name could not contain a question mark. Mode rw
+// keeps SQLite from creating a file that has gone away.
+func dsn(path string) string {
+	path = filepath.ToSlash(path)
+	if runtime.GOOS == "windows" {
+		path = "/" + path
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"mode":          {"rw"},
+		"_busy_timeout": {strconv.FormatInt(lockWait.Milliseconds(), 10)},
+	}.Encode()}
+	return u.String()
+}
+
+// connectRetry connects while another process holds the lock, until the
+// store's timeout. Switching to WAL does not wait for locks by itself.
+func (s *Store) connectRetry(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errLocked)
+	defer cancel()
+	for {
+		c, err := s.connect(ctx)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if !isBusy(err) {
+			return nil, err
+		}
+		pause := time.NewTimer(lockWait / 5)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+func (s *Store) connect(ctx context.Context) (_ *conn, err error) {
+	sc, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, plain(err)
+	}
+	c := &conn{sql: sc}
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	// Nothing is written before it is known whose file this is.
+	version, err := readVersion(ctx, sc)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPragmas(ctx, sc); err != nil {
+		return nil, err
+	}
+	if version < schemaVersion {
+		if err := migrate(ctx, sc); err != nil {
+			return nil, err
+		}
+	}
+	for _, pragma := range s.pragmas {
+		if _, err := sc.ExecContext(ctx, pragma); err != nil {
+			return nil, plain(err)
+		}
+	}
+	return c, c.prepare(ctx)
+}
+
+// checkPragmas sets and then reads what single use stands on, on the very
+// connection that will write. In WAL mode only FULL syncs at each commit.
+func checkPragmas(ctx context.Context, sc *sql.Conn) error {
+	var mode string
+	if err := sc.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return fmt.Errorf("journal_mode: %w", plain(err))
+	}
+	if !strings.EqualFold(mode, "wal") {
+		return fmt.Errorf("journal_mode is %s, want wal: is the file on a local, writable disk?", mode)
+	}
+	for _, pragma := range []string{
+		"PRAGMA synchronous = FULL",
+		"PRAGMA fullfsync = ON", // on macOS fsync alone does not reach the disk
+		"PRAGMA checkpoint_fullfsync = ON",
+	} {
+		if _, err := sc.ExecContext(ctx, pragma); err != nil {
+			return plain(err)
+		}
+	}
+	return checkSynchronous(ctx, sc)
+}
+
+func checkSynchronous(ctx context.Context, sc *sql.Conn) error {
+	var level int
+	if err := sc.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&level); err != nil {
+		return plain(err)
+	}
+	if level < 2 {
+		return fmt.Errorf("synchronous is %d, want 2 (FULL) or more", level)
+	}
+	return nil
+}
+
+// close closes the connection for good; an open transaction is rolled back.
+func (c *conn) close() {
+	if c != nil {
+		_ = c.sql.Close()
+	}
+}
+
+// checkFile reports whether the path still names the file that was opened. A
+// process that writes into a deleted file would not see what others spend.
+func (s *Store) checkFile() error {
+	now, err := os.Stat(s.path)
+	if err != nil {
+		return fmt.Errorf("database file is gone: %w", err)
+	}
+	if !os.SameFile(now, s.file) {
+		return errors.New("database file was replaced while it was open")
+	}
+	return nil
+}
+
+// code returns SQLite's primary result code, or 0.
+func code(err error) int {
+	var e *driver.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// isBusy reports whether another connection holds the lock.
+func isBusy(err error) bool {
+	c := code(err)
+	return c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_PROTOCOL
+}
+
+// plain says in plain words what SQLite's commonest codes mean for an operator.
+func plain(err error) error {
+	var hint string
+	switch code(err) {
+	case sqlite3.SQLITE_NOTADB:
+		hint = "not a SQLite database"
+	case sqlite3.SQLITE_CORRUPT:
+		hint = "database file is corrupted"
+	case sqlite3.SQLITE_READONLY:
+		hint = "database file or its directory is read-only"
+	case sqlite3.SQLITE_CANTOPEN:
+		hint = "cannot open the database file or its -wal and -shm companions"
+	case sqlite3.SQLITE_FULL:
+		hint = "disk is full"
+	case sqlite3.SQLITE_IOERR:
+		hint = "disk error"
+	default:
+		return err
+	}
+	return fmt.Errorf("%s: %w", hint, err)
+}

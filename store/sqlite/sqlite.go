@@ -1,0 +1,180 @@
+// Package sqlite keeps spent tokens and parked payloads in one SQLite file. It
+// needs no server and no cgo.
+//
+// A [Store] is one file; [Store.Replay] and [Store.Claims] are its two faces.
+// Any number of processes on one machine may open the same file. The file must
+// be on a local disk: SQLite's locks do not work over network file systems.
+//
+// # What it promises
+//
+// A result is given only after COMMIT returned with synchronous=FULL in WAL
+// mode, so it survives the death of the process and, if the disk keeps what it
+// says it has synced, the loss of power. Callers that come at the same time
+// share one commit. What the file forgets the store forgets: a restored backup
+// brings spent tokens back, and so does deleting the file.
+//
+// # The file
+//
+// Open creates the file with mode 0600; SQLite gives its -wal and -shm
+// companions the mode of the file. It changes neither the mode nor the owner of
+// a file that is there. The directory must be writable and should belong to the
+// user alone: whoever can write there can replace the file. A file that was
+// moved, deleted or replaced under an open store is noticed, and every call is
+// an error from then on. A payload lies in the file as it was given.
+//
+// # Clocks
+//
+// The store forgets by its own clock less Options.Skew and records, in the same
+// file and the same transaction, up to where it has forgotten. A clock that
+// runs ahead by more than Skew and then sweeps makes every process on the file
+// refuse tokens until real time has caught up: the store fails closed.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/foilmcp/foil/claimcheck"
+	"github.com/foilmcp/foil/replay"
+)
+
+// Defaults of [Options].
+const (
+	DefaultTimeout       = 5 * time.Second
+	DefaultSkew          = replay.DefaultSkew
+	DefaultMaxClaimBytes = claimcheck.DefaultMaxPayloadBytes
+)
+
+// ErrClosed is returned by every call on a store that was closed.
+var ErrClosed = errors.New("sqlite: store is closed")
+
+// Options are the options of [Open]. The zero value is safe.
+type Options struct {
+	// Now is the clock; nil means time.Now. It is called by several goroutines.
+	Now func() time.Time
+
+	// Skew is the largest difference between the clock of this process and
+	// that of any other process that judges expiry or sweeps this file. Spent
+	// IDs are kept for Skew beyond their expiry. Zero means DefaultSkew.
+	Skew time.Duration
+
+	// Timeout bounds each call, waiting for the write lock included. Zero means
+	// DefaultTimeout.
+	Timeout time.Duration
+
+	// MaxClaimBytes is the length of the longest payload that Claims takes; a
+	// longer one is claimcheck.ErrTooLarge. Zero means DefaultMaxClaimBytes.
+	MaxClaimBytes int
+}
+
+// Store is one SQLite file. It is safe for concurrent use.
+type Store struct {
+	path    string
+	opts    Options
+	db      *sql.DB
+	file    os.FileInfo // of the file that was opened
+	onBatch func(n int) // tests only; may be nil
+	pragmas []string    // tests only; for each connection
+
+	mu      sync.Mutex
+	queue   []*op
+	running bool // a goroutine is in run
+	closed  bool
+	idle    chan struct{} // closed when the store is closed and run has ended
+
+	// Used by run alone.
+	conn     *conn
+	inserted int       // IDs written since the last sweep in passing
+	swept    time.Time // of the last sweep in passing
+}
+
+// Open opens the store at path, a plain file name, and creates or migrates it
+// if needed. A nil opts means the defaults; negative options are an error. A
+// file that is another program's database, or has a schema newer than this
+// program knows, is refused and left as it is. The caller must Close the store.
+func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Skew < 0 || o.Timeout < 0 || o.MaxClaimBytes < 0 {
+		return nil, errors.New("sqlite: negative option")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Skew == 0 {
+		o.Skew = DefaultSkew
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.MaxClaimBytes == 0 {
+		o.MaxClaimBytes = DefaultMaxClaimBytes
+	}
+	if path == "" || strings.HasPrefix(path, ":") || strings.HasPrefix(path, "file:") {
+		return nil, fmt.Errorf("sqlite: %q is not a file name", path)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	s := &Store{path: abs, opts: o, idle: make(chan struct{})}
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Replay returns the store of spent tokens.
+func (s *Store) Replay() *Replay { return &Replay{s} }
+
+// Claims returns the store of parked payloads.
+func (s *Store) Claims() *Claims { return &Claims{s} }
+
+// Ping reports whether a write could succeed now: it takes the write lock and
+// gives it back.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.write(ctx, func(*conn) error { return nil })
+}
+
+// Close lets the calls in progress finish and closes the file. Calls after it
+// are ErrClosed; closing twice is no error.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		<-s.idle
+		return nil
+	}
+	s.closed = true
+	if !s.running {
+		close(s.idle)
+	}
+	s.mu.Unlock()
+	<-s.idle
+	s.conn.close()
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("sqlite: close: %w", err)
+	}
+	return nil
+}
+
+// Format implements fmt.Formatter, so that no verb prints what is inside.
+func (s *Store) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("sqlite.Store")) }
+
+// ceilMillis rounds up, so that nothing is forgotten early.
+func ceilMillis(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++
+	}
+	return ms
+}
