@@ -1,0 +1,210 @@
+package mcpsdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/foilmcp/foil"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Protect returns the receiving middleware that opens states before the handlers
+// of tools/call, prompts/get and resources/read and seals them after. Every
+// other method passes untouched.
+//
+// Install it once for each server. It changes neither the request nor the result
+// it is given: handlers get copies, and so does the client. It is safe for
+// concurrent use.
+//
+// It panics if guard is nil or opts contradict themselves, which is a mistake in
+// the program and not in its input.
+func Protect(guard *foil.Guard, opts *Options) mcp.Middleware {
+	if guard == nil {
+		panic("mcpsdk: Protect needs a guard: make one with foil.New")
+	}
+	p := &protector{guard: guard}
+	if opts != nil {
+		p.o = *opts
+	}
+	if err := p.o.check(); err != nil {
+		panic(err.Error())
+	}
+	if p.o.Logger == nil {
+		p.o.Logger = slog.Default()
+	}
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			switch method {
+			case foil.MethodToolsCall, foil.MethodPromptsGet, foil.MethodResourcesRead:
+				return p.handle(ctx, method, req, next)
+			}
+			return next(ctx, method, req)
+		}
+	}
+}
+
+type protector struct {
+	guard *foil.Guard
+	o     Options
+}
+
+// handle is one guarded call. Errors are returned bare: wrapped, the SDK would
+// send the code without the data.
+func (p *protector) handle(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+	c, err := readCall(method, req)
+	if err != nil {
+		p.log(ctx, slog.LevelError, "request could not be checked for a state", method, "", err.Error())
+		return nil, internal("the request cannot be handled")
+	}
+	who, err := p.who(ctx, req)
+	if err != nil {
+		p.log(ctx, slog.LevelError, "principal could not be found out", method, c.target, err.Error())
+		return nil, wire(errors.New("principal"))
+	}
+	bound := foil.Request{Method: method, Target: c.target, Arguments: c.args, Principal: who.principal}
+	round := &Round{guard: p.guard, log: p.o.Logger, bridged: bridges(c.session)}
+	inner, err := p.open(ctx, &bound, who, c, round, req)
+	if err != nil {
+		return nil, err
+	}
+
+	res, err := next(context.WithValue(ctx, roundKey{}, round), method, inner)
+	if err != nil {
+		return nil, err
+	}
+	out, err := readResult(res)
+	if err != nil {
+		p.log(ctx, slog.LevelError, "result could not be checked for a state", method, c.target, err.Error())
+		if errors.Is(err, errNoResult) {
+			return nil, internal("the " + noun(method) + " returned no result")
+		}
+		return nil, internal("the result cannot be sent")
+	}
+	retry := c.state != "" || c.answers != nil
+	if !out.asks && out.state == "" && !retry {
+		return res, nil
+	}
+	if out.uncached != nil {
+		// A client must not cache what it got for a request with a state or
+		// answers, and a question is good for one asking.
+		if out.asks || retry {
+			out.uncached()
+		}
+	}
+	switch {
+	case out.asks && round.bridged:
+		// The SDK has asked this client once already and would now send it
+		// questions, and the plain state, in a form that it does not know.
+		p.log(ctx, slog.LevelError, "second question to a client that can be asked once", method, c.target,
+			"protocol versions before "+roundTrips+" allow one round of input; ask everything at once, or need a newer client")
+		return nil, internal("the " + noun(method) + " needs more than one round of input, which needs protocol version " + roundTrips)
+	case out.asks:
+		return p.seal(ctx, bound, who, out, round)
+	case out.state != "":
+		p.log(ctx, slog.LevelError, "state on a result that asks nothing dropped", method, c.target,
+			"set InputRequests too; to be called again without a question make it empty but not nil")
+	}
+	return out.with(""), nil
+}
+
+// open makes every check that comes before the handler, fills in round, and
+// returns the request that the handler is to see.
+func (p *protector) open(ctx context.Context, bound *foil.Request, who caller, c *call, round *Round, req mcp.Request) (mcp.Request, error) {
+	if c.state != "" {
+		if len(c.answers) > 0 {
+			raw, err := json.Marshal(c.answers)
+			if err != nil {
+				p.log(ctx, slog.LevelError, "answers could not be read", bound.Method, c.target, err.Error())
+				return nil, wire(err)
+			}
+			bound.Answers = raw
+		}
+		o, err := p.guard.Open(ctx, *bound, c.state)
+		if err != nil {
+			if foil.ReasonOf(err) == foil.ReasonPrincipalMissing {
+				p.log(ctx, slog.LevelError, "state refused for want of a principal", bound.Method, c.target, who.missing)
+			}
+			return nil, wire(err)
+		}
+		round.opened, round.given = o, kept(c.answers, o)
+		return c.with(o.State(), round.given), nil
+	}
+	if err := p.guard.Check(*bound); err != nil {
+		return nil, wire(err)
+	}
+	if len(c.answers) > 0 {
+		switch p.o.BareAnswers {
+		case foil.Allow:
+			p.log(ctx, slog.LevelWarn, "answers without a state allowed", bound.Method, c.target, "")
+			round.given = c.answers
+			return req, nil
+		case foil.Refuse:
+			p.log(ctx, slog.LevelWarn, "answers without a state refused", bound.Method, c.target, "")
+			return nil, wire(foil.ErrInvalid)
+		}
+		p.log(ctx, slog.LevelWarn, "answers without a state stripped", bound.Method, c.target, "")
+	}
+	if c.answers != nil {
+		// An empty map goes too: a handler may ask whether it is nil.
+		return c.with("", nil), nil
+	}
+	return req, nil
+}
+
+// seal returns the copy of an asking result that may leave.
+func (p *protector) seal(ctx context.Context, bound foil.Request, who caller, out *outcome, round *Round) (mcp.Result, error) {
+	questions, err := json.Marshal(out.questions)
+	if err != nil {
+		p.log(ctx, slog.LevelError, "questions could not be written", bound.Method, bound.Target, err.Error())
+		return nil, wire(err)
+	}
+	token, err := p.guard.Seal(ctx, bound, foil.Outgoing{State: out.state, Questions: questions, Prev: round.opened})
+	if err != nil {
+		if who.missing != "" && !errors.Is(err, foil.ErrInvalid) && !errors.Is(err, foil.ErrUnavailable) {
+			p.log(ctx, slog.LevelError, "state not sealed for want of a principal", bound.Method, bound.Target, who.missing)
+		}
+		return nil, wire(err)
+	}
+	return out.with(token), nil
+}
+
+// wire is the frozen error for err.
+func wire(err error) *jsonrpc.Error {
+	w := foil.Wire(err)
+	return &jsonrpc.Error{Code: int64(w.Code), Message: w.Message, Data: w.Data}
+}
+
+func internal(message string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: message}
+}
+
+func noun(method string) string {
+	switch method {
+	case foil.MethodToolsCall:
+		return "tool"
+	case foil.MethodPromptsGet:
+		return "prompt"
+	}
+	return "resource"
+}
+
+func (p *protector) log(ctx context.Context, level slog.Level, msg, method, target, detail string) {
+	attrs := []slog.Attr{slog.String("method", method), slog.String("target", bounded(target))}
+	if detail != "" {
+		attrs = append(attrs, slog.String("detail", detail))
+	}
+	p.o.Logger.LogAttrs(ctx, level, msg, attrs...)
+}
+
+// bounded cuts what a client may have made long before it goes to a log.
+func bounded(s string) string {
+	const most = 128
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
