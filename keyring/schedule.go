@@ -104,8 +104,8 @@ func (r *Ring) rotate(now time.Time, lead time.Duration) (*Change, error) {
 	}
 	n := r.next()
 	c := &Change{Ring: n}
+	n.add(c, now, from) // before the drop, so that no id is used again
 	n.drop(c, func(k *Key) bool { return !k.until.IsZero() && now.After(k.until.Add(r.skew)) })
-	n.add(c, now, from)
 	return c.done()
 }
 
@@ -116,8 +116,8 @@ func (r *Ring) rotate(now time.Time, lead time.Duration) (*Change, error) {
 // new key is written that seals at once: from now - Skew, but not before the revoked
 // key, which it must supersede. A key that does not seal yet is taken out of the
 // schedule, because once in force it would leave nothing to seal with; its
-// predecessor goes on, and a replacement is scheduled as by Rotate. Of any other key
-// only the id is written.
+// predecessor goes on, and a replacement is scheduled as by Rotate unless another
+// key is in time. Of any other key only the id is written.
 //
 // In an interop ring the staged or activated key, if there is one, takes the place
 // of the new key: replicas that read their keys at start may know it already. The
@@ -135,32 +135,64 @@ func (r *Ring) Revoke(now time.Time, id string) (*Change, error) {
 	n := r.next()
 	c := &Change{Ring: n, Revoked: id, Lost: r.lost(k, now)}
 	n.revoked = append(n.revoked, id)
+	from := now.Add(-r.skew)
+	if from.Before(k.from) {
+		from = k.from
+	}
+	next := r.successor(k)
+	recent := !r.interop && !k.from.After(now) && (next == nil || next.from.After(from))
 	switch {
-	case k == r.inForce(now) || (!r.interop && k == r.inForce(now.Add(-r.skew))):
+	case k == r.inForce(now) || recent:
 		n.markRevoked(id)
-		from := now.Add(-r.skew)
-		if from.Before(k.from) {
-			from = k.from
-		}
 		if s := n.waiting(now); r.interop && s != nil {
 			n.setFrom(c, s, from)
 		} else {
 			n.add(c, now, from)
 		}
 	case k.from.IsZero() || k.from.After(now):
-		n.drop(c, func(x *Key) bool { return x.id == id })
-		if !r.interop && n.waiting(now) == nil {
-			n.add(c, now, now.Add(r.lead()))
-		}
-		// The predecessor now seals for longer than its open_until was made for,
-		// which matters only if Keep is shorter than that.
-		if p := n.inForce(now); p != nil && !p.until.IsZero() {
-			c.Lost = max(0, n.successor(p).from.Add(r.maxTTL).Sub(p.until))
+		// A writer whose clock is ahead may have revoked another that does not seal
+		// yet by this clock; it must not come into force in this one's place.
+		n.drop(c, func(x *Key) bool { return x.id == id || x.revoked && x.from.After(now) })
+		if !r.interop {
+			n.replace(c, now)
 		}
 	default:
 		n.markRevoked(id)
 	}
 	return c.done()
+}
+
+// replace schedules a key for one that was taken out before it sealed, if that left
+// a gap: a key that closes and has no successor in time. The new key seals when all
+// know it. If the key before the gap closes too early for that, which takes a very
+// short Keep, it takes over while it still can, and flows sealed with it on replicas
+// that do not know it yet are lost.
+func (r *Ring) replace(c *Change, now time.Time) {
+	k := r.inForce(now)
+	if k == nil {
+		k = r.successor(&Key{}) // the first to come into force
+	}
+	if k == nil {
+		r.add(c, now, now.Add(-r.skew))
+		return
+	}
+	for s := k; k != nil && !k.until.IsZero(); k = s {
+		s = r.successor(k)
+		last := k.until.Add(-r.maxTTL)
+		if s != nil && !s.from.After(last) {
+			continue
+		}
+		from := now.Add(r.lead())
+		if from.Before(k.from) {
+			from = k.from
+		}
+		if from.After(last) {
+			c.Lost = from.Sub(last)
+			from = last
+		}
+		r.add(c, now, from)
+		return
+	}
 }
 
 // lost returns how long a stretch of flows the end of k costs at most.
