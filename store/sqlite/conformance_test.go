@@ -46,7 +46,7 @@ func raw(t testing.TB, path string) *sql.Conn {
 	return conn
 }
 
-func exec(t testing.TB, c *sql.Conn, statements ...string) {
+func execute(t testing.TB, c *sql.Conn, statements ...string) {
 	t.Helper()
 	for _, s := range statements {
 		if _, err := c.ExecContext(context.Background(), s); err != nil {
@@ -59,10 +59,10 @@ func exec(t testing.TB, c *sql.Conn, statements ...string) {
 func lock(t testing.TB, path string) (unlock func()) {
 	t.Helper()
 	c := raw(t, path)
-	exec(t, c, "PRAGMA busy_timeout = 5000", "BEGIN IMMEDIATE")
+	execute(t, c, "PRAGMA busy_timeout = 5000", "BEGIN IMMEDIATE")
 	return func() {
 		t.Helper()
-		exec(t, c, "ROLLBACK")
+		execute(t, c, "ROLLBACK")
 	}
 }
 

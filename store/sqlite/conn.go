@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -33,16 +34,30 @@ type conn struct {
 	mark int64 // the sweep mark as read in the transaction under way
 }
 
+// creating keeps a second Open in this process out until the first has closed
+// the file that it creates: by POSIX, closing a file drops every lock that the
+// process holds on it, SQLite's too.
+var creating sync.Mutex
+
+// create makes an empty file, unless there is one. SQLite would create it with
+// the mode that the umask leaves.
+func create(path string) error {
+	creating.Lock()
+	defer creating.Unlock()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // open creates the file if there is none, connects and migrates.
 func (s *Store) open(ctx context.Context) error {
-	// SQLite would create the file with the mode that the umask leaves.
-	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	switch {
-	case err == nil:
-		if err := f.Close(); err != nil {
-			return err
-		}
-	case !errors.Is(err, os.ErrExist):
+	err := create(s.path)
+	if err != nil {
 		return err
 	}
 	s.db, err = sql.Open("sqlite", dsn(s.path))
@@ -212,7 +227,7 @@ func plain(err error) error {
 	case sqlite3.SQLITE_READONLY:
 		hint = "database file or its directory is read-only"
 	case sqlite3.SQLITE_CANTOPEN:
-		hint = "cannot open the database file or its -wal and -shm companions"
+		hint = "cannot open the database file for writing, or create its -wal and -shm companions: check the permissions of the file and its directory"
 	case sqlite3.SQLITE_FULL:
 		hint = "disk is full"
 	case sqlite3.SQLITE_IOERR:

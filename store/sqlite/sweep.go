@@ -39,6 +39,7 @@ func (s *Store) Sweep(ctx context.Context) (SweepResult, error) {
 				return err
 			}
 			claims, err = c.sweep(c.sweepClaims, s.opts.Now().UnixMilli(), sweepChunk)
+			s.inserted, s.swept = 0, s.opts.Now() // none is due in passing
 			return err
 		})
 		if err != nil {
