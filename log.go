@@ -16,7 +16,9 @@ func (g *Guard) refused(req *Request, token string, o *Opened, err error) {
 	if token != "" {
 		attrs = append(attrs, slog.String("token", fingerprint(token)))
 		if k, ok := g.codec.(KeyIdentifier); ok && len(token) <= g.o.MaxToken {
-			attrs = append(attrs, slog.String("kid", bounded(k.KeyID(token))))
+			if kid := k.KeyID(token); kid != "" {
+				attrs = append(attrs, slog.String("kid", bounded(kid)))
+			}
 		}
 	}
 	g.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "request state refused", attrs...)
@@ -30,8 +32,8 @@ func (g *Guard) failed(req *Request, doing string, err error) error {
 }
 
 // dropped logs that answers nobody had asked for were taken out.
-func (g *Guard) dropped(req *Request, o *Opened, n int) {
-	attrs := append(g.about(req, o), slog.Int("dropped", n))
+func (g *Guard) dropped(req *Request, o *Opened) {
+	attrs := append(g.about(req, o), slog.Int("dropped", o.dropped))
 	g.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "answers to no question dropped", attrs...)
 }
 

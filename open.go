@@ -39,6 +39,9 @@ func (g *Guard) Open(ctx context.Context, req Request, token string) (*Opened, e
 		err = g.spend(ctx, o)
 	}
 	if err == nil {
+		if o.dropped > 0 {
+			g.dropped(&req, o)
+		}
 		return o, nil
 	}
 	if ReasonOf(err) == "" {
@@ -82,12 +85,8 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, pol Poli
 	if !o.compared {
 		filter = nil
 	}
-	var dropped int
-	if o.answers, dropped, err = g.answers(req.Answers, filter); err != nil {
+	if o.answers, o.dropped, err = g.answers(req.Answers, filter); err != nil {
 		return o, err
-	}
-	if dropped > 0 {
-		g.dropped(req, o, dropped)
 	}
 	var by [16]byte
 	if _, err := rand.Read(by[:]); err != nil {

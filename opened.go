@@ -23,6 +23,7 @@ type Opened struct {
 	answers  map[string]json.RawMessage
 	compared bool // the questions are known and compared
 	limits   *canonjson.Limits
+	dropped  int  // answers that nobody had asked for
 	checks   ClaimChecks
 }
 
@@ -108,16 +109,16 @@ func (o *Opened) Answer(key string, question []byte) (answer json.RawMessage, st
 func (o *Opened) Claims() *ClaimChecks { return &o.checks }
 
 // String tells the flow and the round.
-func (o *Opened) String() string { return fmt.Sprintf("flow %s round %d", o.Flow(), o.Round()) }
+func (o Opened) String() string { return fmt.Sprintf("flow %s round %d", o.Flow(), o.Round()) }
 
 // Format prints the flow and the round, never the state or an answer.
-func (o *Opened) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(o.String())) }
+func (o Opened) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(o.String())) }
 
 // MarshalText gives what String gives.
-func (o *Opened) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+func (o Opened) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // LogValue gives the flow and the round.
-func (o *Opened) LogValue() slog.Value {
+func (o Opened) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("flow", o.Flow()), slog.Int("round", o.Round()))
 }
 
@@ -149,10 +150,10 @@ func (c *ClaimChecks) Revoke(ctx context.Context, claim string) error {
 }
 
 // String tells nothing.
-func (c *ClaimChecks) String() string { return redacted }
+func (c ClaimChecks) String() string { return redacted }
 
 // Format prints [redacted].
-func (c *ClaimChecks) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+func (c ClaimChecks) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 func flowOf(o *Opened) *Opened {
 	if o == nil || o.claims == nil {

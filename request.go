@@ -39,6 +39,9 @@ func (r Request) String() string { return "request " + r.Method + " " + bounded(
 // Format prints the method and the target, never arguments or answers.
 func (r Request) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(r.String())) }
 
+// MarshalText gives what String gives.
+func (r Request) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
 // LogValue gives the method and the target.
 func (r Request) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("method", bounded(r.Method)), slog.String("target", bounded(r.Target)))
@@ -63,6 +66,9 @@ func (o Outgoing) String() string {
 
 // Format prints the sizes, never the state.
 func (o Outgoing) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(o.String())) }
+
+// MarshalText gives what String gives.
+func (o Outgoing) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // LogValue gives what String gives.
 func (o Outgoing) LogValue() slog.Value { return slog.StringValue(o.String()) }
