@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -65,6 +66,9 @@ func (k *keyFlags) load(c *cobra.Command) (*keyring.Ring, error) {
 			b, err := readSecret(path)
 			if err != nil {
 				return nil, err
+			}
+			if bytes.HasSuffix(b, []byte("\n")) {
+				fmt.Fprintf(c.ErrOrStderr(), "foil: warning: %s ends in a line end, which is part of the secret\n", path)
 			}
 			secrets[i] = b
 		}
