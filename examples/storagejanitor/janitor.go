@@ -1,0 +1,161 @@
+package storagejanitor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/claimcheck"
+)
+
+// The names of the tools.
+const (
+	ListTool  = "list_objects"
+	PurgeTool = "purge_objects"
+)
+
+// Defaults of [Options].
+const (
+	// DefaultPlanTTL is as long as a Guard lets a whole flow take.
+	DefaultPlanTTL       = foil.DefaultFlowLimit
+	DefaultMaxObjects    = 10_000
+	DefaultAskTwiceAbove = 100
+)
+
+// Options configure a [Janitor]. Bucket and Claims must be given; every other
+// zero field is a safe default.
+type Options struct {
+	// Bucket is the directory.
+	Bucket string
+	// Claims is where plans are parked. It must be the store that the Guard
+	// has as its Options.Claims, and be shared by all replicas.
+	Claims claimcheck.Store
+	// PlanTTL is how long a plan waits for its confirmation: at least as long
+	// as the Guard lets a flow take.
+	PlanTTL time.Duration
+	// MaxObjects is how many objects one purge may plan; DefaultMaxObjects if
+	// zero.
+	MaxObjects int
+	// AskTwiceAbove is the number of objects above which a purge asks a second
+	// time; DefaultAskTwiceAbove if zero.
+	AskTwiceAbove int
+
+	// OnDelete, if not nil, is called after each object that was deleted, by
+	// the goroutine of the call. It is for tests and demonstrations.
+	OnDelete func(name string)
+	// Logger gets a line for each purge and each failure; never a claim. Nil
+	// is slog.Default().
+	Logger *slog.Logger
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+}
+
+// A Janitor has the two tools. It is safe for concurrent use and keeps nothing
+// between calls.
+type Janitor struct {
+	o      Options
+	bucket *Bucket
+}
+
+// New opens the bucket. The caller must call Close.
+func New(opts *Options) (*Janitor, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case o.Claims == nil:
+		return nil, errors.New("storagejanitor: Options.Claims is nil: give the store of claim checks that the Guard has too")
+	case o.PlanTTL < 0 || o.MaxObjects < 0 || o.AskTwiceAbove < 0:
+		return nil, errors.New("storagejanitor: PlanTTL, MaxObjects and AskTwiceAbove must not be negative")
+	}
+	o.PlanTTL = cmp.Or(o.PlanTTL, DefaultPlanTTL)
+	o.MaxObjects = cmp.Or(o.MaxObjects, DefaultMaxObjects)
+	o.AskTwiceAbove = cmp.Or(o.AskTwiceAbove, DefaultAskTwiceAbove)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	bucket, err := OpenBucket(o.Bucket)
+	if err != nil {
+		return nil, err
+	}
+	return &Janitor{o, bucket}, nil
+}
+
+// Register adds the tools to server. The middleware of package mcpsdk must be
+// added to the same server, once, with a Guard whose codec encrypts: the states
+// of purge_objects hold claims.
+func (j *Janitor) Register(server *mcp.Server) {
+	closed := false
+	mcp.AddTool(server, &mcp.Tool{
+		Name:  ListTool,
+		Title: "List objects",
+		Description: "Lists the objects of the bucket whose names begin with a prefix, in the order of their names. " +
+			"At most 1000 are listed; a longer list is cut and says so.",
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &closed},
+	}, j.list)
+	mcp.AddTool(server, &mcp.Tool{
+		Name:  PurgeTool,
+		Title: "Purge objects",
+		Description: "Deletes for good the objects whose names begin with a prefix, after the person has confirmed the exact list. " +
+			"Objects that appear or change while the person decides are kept.",
+		Annotations: &mcp.ToolAnnotations{OpenWorldHint: &closed}, // destructive is the default
+	}, j.purge)
+}
+
+// Close releases the bucket. No call may be under way.
+func (j *Janitor) Close() error { return j.bucket.Close() }
+
+// listLimit is how many objects list_objects gives to a model.
+const listLimit = 1000
+
+// ListInput are the arguments of list_objects.
+type ListInput struct {
+	Prefix string `json:"prefix" jsonschema:"what the names begin with, such as \"logs/\"; the empty string means the whole bucket"`
+}
+
+// ListOutput is the result of list_objects.
+type ListOutput struct {
+	Objects   []ListedObject `json:"objects"`
+	Truncated bool           `json:"truncated" jsonschema:"there are more objects than are listed: use a longer prefix"`
+}
+
+// A ListedObject is one object of a list.
+type ListedObject struct {
+	Name     string    `json:"name" jsonschema:"with characters that do not print, and backslashes, written as escapes"`
+	Size     int64     `json:"size" jsonschema:"in bytes"`
+	Modified time.Time `json:"modified"`
+}
+
+func (j *Janitor) list(ctx context.Context, _ *mcp.CallToolRequest, in ListInput) (*mcp.CallToolResult, *ListOutput, error) {
+	if err := checkPrefix(in.Prefix); err != nil {
+		return nil, nil, err
+	}
+	objects, err := j.bucket.List(ctx, Filter{Prefix: in.Prefix}, listLimit)
+	if err != nil && !errors.Is(err, ErrTooMany) {
+		return nil, nil, j.broken(ctx, errBucket, err)
+	}
+	out := &ListOutput{Objects: make([]ListedObject, len(objects)), Truncated: err != nil}
+	for i, o := range objects {
+		out.Objects[i] = ListedObject{visible(o.Name), o.Size, o.Modified.UTC()}
+	}
+	return nil, out, nil
+}
+
+// What a client learns of a system failure. The log has the cause.
+var (
+	errBucket = errors.New("the bucket cannot be read at the moment; nothing was deleted")
+	errClaims = errors.New("the store of confirmations is not available at the moment; nothing was deleted, call again later")
+)
+
+// broken logs the cause of a system failure and returns what the client is told.
+func (j *Janitor) broken(ctx context.Context, told, cause error) error {
+	j.o.Logger.ErrorContext(ctx, "storage janitor failed", "told", told, "err", cause)
+	return told
+}

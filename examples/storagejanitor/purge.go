@@ -1,0 +1,155 @@
+package storagejanitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/claimcheck"
+	"github.com/foilmcp/foil/mcpsdk"
+)
+
+// PurgeInput are the arguments of purge_objects.
+type PurgeInput struct {
+	Prefix    string `json:"prefix" jsonschema:"what the names begin with, compared as text: \"logs/\" means what is in logs, \"logs\" also means logs-old; the empty string means the whole bucket"`
+	MaxBytes  *int64 `json:"max_bytes,omitempty" jsonschema:"only objects of at most this many bytes each"`
+	OlderThan string `json:"older_than,omitempty" jsonschema:"only objects last modified before this: an age such as \"720h\" or a time in RFC 3339 such as \"2026-08-01T00:00:00Z\""`
+}
+
+// purge is the tool. It runs once for each round, and every round may be on
+// another replica: all that it knows of the rounds before is in the state.
+//
+// The middleware has opened req.Params.RequestState before: it is what ask put
+// there, for the same person, tool and arguments, or empty on a first call.
+func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeInput) (*mcp.CallToolResult, *PurgeOutput, error) {
+	filter, err := newFilter(in.Prefix, in.MaxBytes, in.OlderThan, j.o.Now())
+	if err != nil {
+		return refused(err.Error())
+	}
+	if !canAsk(req.ClientCapabilities()) {
+		return refused("purge_objects deletes only what a person has confirmed, and this client cannot ask: it does not declare elicitation in form mode. Nothing was deleted.")
+	}
+	s, ok := parseState(req.Params.RequestState)
+	if !ok {
+		return j.plan(ctx, req, filter)
+	}
+
+	// The same code makes the question again, so that an answer counts only
+	// for what this release would ask.
+	answer, status := mcpsdk.Answer(ctx, req, s.Step, s.question(in.Prefix))
+	switch status {
+	case foil.Missing:
+		return s.ask(ctx, req, in.Prefix)
+	case foil.Reworded:
+		if err := mcpsdk.Opened(ctx).Claims().Revoke(ctx, s.Claim); err != nil {
+			return nil, nil, j.broken(ctx, errClaims, err)
+		}
+		return j.plan(ctx, req, filter)
+	}
+	switch v := s.verdict(answer); {
+	case v == unclear && !askableOnce(req):
+		return s.ask(ctx, req, in.Prefix)
+	case v != yes:
+		return j.withdraw(ctx, s)
+	}
+	if s.Step == stepConfirm && s.Objects > j.o.AskTwiceAbove {
+		s.Step = stepCount
+		return s.ask(ctx, req, in.Prefix)
+	}
+	return j.carryOut(ctx, s)
+}
+
+// plan finds the objects, parks their list and asks, whatever answers came with
+// the call: they cannot be about this plan.
+func (j *Janitor) plan(ctx context.Context, req *mcp.CallToolRequest, filter Filter) (*mcp.CallToolResult, *PurgeOutput, error) {
+	objects, err := j.bucket.List(ctx, filter, j.o.MaxObjects)
+	switch {
+	case errors.Is(err, ErrTooMany):
+		return refused(fmt.Sprintf("More than %d objects match, and one purge takes no more: use a longer prefix. Nothing was deleted.", j.o.MaxObjects))
+	case err != nil:
+		return nil, nil, j.broken(ctx, errBucket, err)
+	case len(objects) == 0:
+		return finished(&PurgeOutput{Outcome: OutcomeNothing}, "Nothing to purge: no object matches.")
+	}
+	list, err := encodePlan(objects)
+	if err != nil {
+		return nil, nil, j.broken(ctx, errBucket, err)
+	}
+	claim, err := j.o.Claims.Issue(ctx, list, j.o.PlanTTL)
+	switch {
+	case errors.Is(err, claimcheck.ErrTooLarge):
+		return refused("The list of the objects is too long to keep for one confirmation: use a longer prefix. Nothing was deleted.")
+	case err != nil:
+		return nil, nil, j.broken(ctx, errClaims, err)
+	}
+	s := newState(claim, objects)
+	if s.Objects > j.o.AskTwiceAbove && askableOnce(req) {
+		s.Step = stepCount // the stricter of the two questions
+	}
+	return s.ask(ctx, req, filter.Prefix)
+}
+
+// withdraw ends the plan of a person who said no.
+func (j *Janitor) withdraw(ctx context.Context, s *state) (*mcp.CallToolResult, *PurgeOutput, error) {
+	if err := mcpsdk.Opened(ctx).Claims().Revoke(ctx, s.Claim); err != nil {
+		return nil, nil, j.broken(ctx, errors.New("not confirmed, and nothing was deleted; but the plan could not be withdrawn, and ends only when it expires"), err)
+	}
+	j.o.Logger.InfoContext(ctx, "purge declined", "objects", s.Objects)
+	return finished(&PurgeOutput{Outcome: OutcomeDeclined}, "Not confirmed: nothing was deleted, and the plan is withdrawn.")
+}
+
+// carryOut spends the confirmation and deletes what was planned. Redeeming is
+// final: of any number of presentations of this state, on any number of replicas,
+// one gets the list.
+func (j *Janitor) carryOut(ctx context.Context, s *state) (*mcp.CallToolResult, *PurgeOutput, error) {
+	list, err := mcpsdk.Opened(ctx).Claims().Redeem(ctx, s.Claim)
+	if errors.Is(err, claimcheck.ErrRedeemed) {
+		j.o.Logger.WarnContext(ctx, "purge refused: the claim is spent or has expired")
+		return refused("REFUSED: this confirmation was already used or has expired. Nothing was deleted by this call; start over.")
+	}
+	if err != nil {
+		return nil, nil, j.broken(ctx, errClaims, err)
+	}
+	objects, err := decodePlan(list)
+	if err == nil && len(objects) != s.Objects {
+		err = errors.New("storagejanitor: the plan is not the one that was shown")
+	}
+	if err != nil {
+		return nil, nil, j.broken(ctx, errors.New("the plan cannot be read; nothing was deleted, start over"), err)
+	}
+
+	out := &PurgeOutput{Outcome: OutcomePurged}
+	for i, o := range objects {
+		if ctx.Err() != nil { // the client cancelled the call: stop at once
+			out.Left = len(objects) - i
+			break
+		}
+		fate, err := j.bucket.Delete(o)
+		if err != nil {
+			j.o.Logger.ErrorContext(ctx, "purge: object not deleted", "object", o.Name, "err", err)
+		}
+		out.count(fate, o)
+		if fate == Deleted && j.o.OnDelete != nil {
+			j.o.OnDelete(o.Name)
+		}
+	}
+	j.o.Logger.InfoContext(ctx, "purged", "deleted", out.Deleted.Count, "bytes", out.Bytes,
+		"missing", out.Missing.Count, "changed", out.Changed.Count, "failed", out.Failed.Count, "left", out.Left)
+	return finished(out, out.text())
+}
+
+// canAsk reports whether the client can show a form. A client that names no mode
+// has the first one there was, the form.
+func canAsk(c *mcp.ClientCapabilities) bool {
+	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
+}
+
+// askableOnce reports whether the client speaks a protocol before 2026-07-28. The
+// SDK then asks it within the call, and can do so once.
+func askableOnce(req *mcp.CallToolRequest) bool {
+	p := req.Session.InitializeParams()
+	return p != nil && p.ProtocolVersion < "2026-07-28"
+}
