@@ -61,5 +61,6 @@
 // process. The state never leaves the process and nothing is sealed or spent.
 // Such a flow has one round of questions; a handler that asks a second time
 // gets its client a clear error. [Answer] works in both worlds; [Round.Round]
-// stays 0 in this one.
+// stays 0 in this one. A resource that asks must set Contents to an empty slice:
+// for these clients the SDK takes nil for a failure before it asks.
 package mcpsdk
