@@ -1,0 +1,324 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A bout is one attack being carried out.
+type bout struct {
+	*Config
+	ctx    context.Context
+	attack *Attack
+	expect []string
+
+	mu      sync.Mutex // the fields below; an attack may send from several goroutines
+	last    *Reply     // the reply that decides
+	notes   []string
+	secrets []string // what must not be shown
+}
+
+func (b *bout) note(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.notes = append(b.notes, fmt.Sprintf(format, args...))
+}
+
+func (b *bout) hide(secrets ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.secrets = append(b.secrets, secrets...)
+}
+
+// send sends a request and reads the reply.
+func (b *bout) send(req *Request) (outcome, error) {
+	r, err := b.Door.Send(b.ctx, req)
+	if err != nil {
+		return outcome{}, err
+	}
+	o := read(r)
+	if o.token != "" {
+		b.hide(o.token)
+	}
+	b.mu.Lock()
+	b.last = r
+	b.mu.Unlock()
+	return o, nil
+}
+
+// verdict is what a reply means in this attack.
+func (b *bout) verdict(o outcome) string {
+	switch {
+	case o.kind == ambiguous && b.attack.strict, o.kind == serverError && b.attack.foreign:
+		return Refused
+	}
+	return o.kind
+}
+
+// expected reports whether v is right.
+func (b *bout) expected(v string) bool { return slices.Contains(b.expect, v) }
+
+// A flow is an honest flow after its first question.
+type flow struct {
+	scene     *Scene
+	call      Call
+	login     Login
+	token     string
+	questions []byte
+	answers   string // that agree
+	asked     int    // the replica that asked, if known
+	counted   bool   // scene.Executed counts what call does
+}
+
+// begin stages a scene and calls its tool for the first time.
+func (b *bout) begin() (*flow, error) { return b.beginAs(Alice, nil) }
+
+// beginAs does it as somebody, or with another call of the scene.
+func (b *bout) beginAs(who Login, pick func(*Scene) Call) (*flow, error) {
+	s, err := b.App.Stage(b.ctx, 1)
+	if err != nil {
+		return nil, fmt.Errorf("stage: %w", err)
+	}
+	return b.ask(s, who, pick)
+}
+
+// ask makes the first call on a scene.
+func (b *bout) ask(s *Scene, who Login, pick func(*Scene) Call) (*flow, error) {
+	f := &flow{scene: s, login: who}
+	if f.counted = pick == nil; f.counted {
+		f.call = s.Tool
+	} else {
+		f.call = pick(s)
+	}
+	o, err := b.send(&Request{Method: f.call.Method, Target: f.call.Target, Params: f.call.Params(), Login: who})
+	if err != nil {
+		return nil, fmt.Errorf("round 1: %w", err)
+	}
+	return f, b.asked(f, o)
+}
+
+// asked takes a question into a flow.
+func (b *bout) asked(f *flow, o outcome) (err error) {
+	if o.kind != AskedAgain || o.token == "" || len(o.questions) == 0 {
+		return fmt.Errorf("the honest call was not answered by a question and a state, but: %s", o.kind)
+	}
+	f.token, f.questions, f.asked = o.token, o.questions, o.reply.Replica
+	if f.answers, err = f.scene.Accept(o.questions); err != nil {
+		return fmt.Errorf("answer the question: %w", err)
+	}
+	return nil
+}
+
+// retry is the complete honest retry.
+func (f *flow) retry() *Request { return f.retryOf(f.call) }
+
+// retryOf is the retry with another call.
+func (f *flow) retryOf(c Call) *Request {
+	return f.around(c.Method, c.Target, c.Params())
+}
+
+// around is the retry with other members that make the call.
+func (f *flow) around(method, target string, call Members) *Request {
+	return &Request{
+		Method: method, Target: target, ID: "2", Login: f.login,
+		Params: call.After(M("inputResponses", f.answers), M("requestState", quote(f.token))),
+	}
+}
+
+// with is the retry with another token.
+func (f *flow) with(token string) *Request {
+	r := f.retry()
+	r.Params = r.Params.Set("requestState", quote(token))
+	return r
+}
+
+// as is the retry sent by somebody else.
+func (f *flow) as(who Login) *Request {
+	r := f.retry()
+	r.Login = who
+	return r
+}
+
+// did checks how often the flow's tool has acted; it returns "" or a finding.
+func (b *bout) did(f *flow, want int) (string, error) {
+	if !f.counted {
+		return "", nil
+	}
+	n, err := f.scene.Executed()
+	if err != nil {
+		return "", fmt.Errorf("count what was done: %w", err)
+	}
+	if n != want {
+		return fmt.Sprintf("acted %d times, not %d", n, want), nil
+	}
+	return "", nil
+}
+
+// honest presents the honest retry, which must be accepted and act once.
+func (b *bout) honest(f *flow) (string, error) {
+	o, err := b.send(f.retry())
+	if err != nil {
+		return "", err
+	}
+	return b.finished(f, o)
+}
+
+// finished is the verdict on a reply that should end a flow well.
+func (b *bout) finished(f *flow, o outcome) (string, error) {
+	v := b.verdict(o)
+	if v != Accepted {
+		return v, nil
+	}
+	if finding, err := b.did(f, 1); finding != "" || err != nil {
+		return "accepted, but " + finding, err
+	}
+	return Accepted, nil
+}
+
+// unspent checks after a refusal that nothing was done and the honest retry
+// still works; it returns "" or a finding. The reply that decides stays.
+func (b *bout) unspent(f *flow) (string, error) {
+	decided := b.last
+	if finding, err := b.did(f, 0); finding != "" || err != nil {
+		return "refused, but " + finding, err
+	}
+	v, err := b.honest(f)
+	if err != nil {
+		return "", fmt.Errorf("the honest retry afterwards: %w", err)
+	}
+	if v != Accepted {
+		return "refused, but then the honest retry too: " + v, nil
+	}
+	b.last = decided
+	return "", nil
+}
+
+// A variant is one form of an attack. It plays on a flow of its own.
+type variant struct {
+	what string
+	make func() (*flow, *Request, error)
+}
+
+// each plays all variants. The verdict is theirs if they agree on one that is
+// expected, else that of the first one that is not.
+func (b *bout) each(variants ...variant) (string, error) {
+	var verdicts []string
+	for _, v := range variants {
+		verdict, err := b.play(v)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", v.what, err)
+		}
+		if !b.expected(verdict) {
+			b.note("with %s", v.what)
+			return verdict, nil
+		}
+		verdicts = append(verdicts, verdict)
+	}
+	if len(variants) > 1 {
+		b.note("%d forms", len(variants))
+	}
+	if u := slices.Compact(verdicts); len(u) > 1 {
+		return strings.Join(u, ", then "), nil
+	}
+	return verdicts[0], nil
+}
+
+func (b *bout) play(v variant) (string, error) {
+	f, req, err := v.make()
+	if err != nil {
+		return "", err
+	}
+	o, err := b.send(req)
+	if err != nil {
+		return "", err
+	}
+	verdict := b.verdict(o)
+	if verdict == Refused {
+		finding, err := b.unspent(f)
+		if finding != "" || err != nil {
+			return finding, err
+		}
+	}
+	return verdict, nil
+}
+
+// sharing presents many forms on one flow. They must all be refused.
+func (b *bout) sharing(f *flow, forms iter.Seq2[string, *Request]) (string, error) {
+	n := 0
+	for what, req := range forms {
+		o, err := b.send(req)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", what, err)
+		}
+		n++
+		if v := b.verdict(o); v != Refused {
+			b.note("with %s", what)
+			return v, nil
+		}
+	}
+	if n == 0 {
+		return "", errors.New("there was no form to present")
+	}
+	if n > 1 {
+		b.note("%d forms", n)
+	}
+	if finding, err := b.unspent(f); finding != "" || err != nil {
+		return finding, err
+	}
+	return Refused, nil
+}
+
+// tokens presents forms of a flow's token.
+func (b *bout) tokens(f *flow, forms iter.Seq2[string, string]) (string, error) {
+	return b.sharing(f, func(yield func(string, *Request) bool) {
+		for what, token := range forms {
+			if token != f.token && !yield(what, f.with(token)) {
+				return
+			}
+		}
+	})
+}
+
+// mint mints a token for a flow: what it holds already, changed by change.
+func (b *bout) mint(f *flow, change func(*Minting)) (string, error) {
+	state, err := b.Minter.Read(b.ctx, f.token)
+	if err != nil {
+		return "", fmt.Errorf("read the honest token: %w", err)
+	}
+	m := Minting{Call: f.call, Login: f.login, State: state, Questions: f.questions}
+	change(&m)
+	token, err := b.Minter.Mint(b.ctx, m)
+	if err != nil {
+		return "", fmt.Errorf("mint: %w", err)
+	}
+	b.hide(token, state)
+	return token, nil
+}
+
+// minted is a variant that presents a token minted with a change.
+func (b *bout) minted(what string, change func(*Minting)) variant {
+	return variant{what, func() (*flow, *Request, error) {
+		f, err := b.begin()
+		if err != nil {
+			return nil, nil, err
+		}
+		token, err := b.mint(f, change)
+		return f, f.with(token), err
+	}}
+}
+
+// changed is a variant that presents the retry in a changed form.
+func (b *bout) changed(what string, change func(*flow) *Request) variant {
+	return variant{what, func() (*flow, *Request, error) {
+		f, err := b.begin()
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, change(f), nil
+	}}
+}

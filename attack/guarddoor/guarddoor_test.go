@@ -1,0 +1,129 @@
+package guarddoor_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/aesgcm"
+	"github.com/foilmcp/foil/attack"
+	"github.com/foilmcp/foil/attack/guarddoor"
+	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/store/sqlite"
+)
+
+const service = "guard-test"
+
+// site starts two replicas on one SQLite file.
+func site(t *testing.T, mode attack.Mode, wrap func(foil.Codec) foil.Codec) *attack.Config {
+	t.Helper()
+	doc, minter, err := attack.NewRing(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	minter.Audience = service
+	ring, err := keyring.Parse(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "store.db")
+	door, err := guarddoor.New(2, func() (*foil.Guard, io.Closer, error) {
+		store, err := sqlite.Open(context.Background(), file, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		var codec foil.Codec
+		if codec, err = aesgcm.New(keyring.Fixed(ring), nil); err != nil {
+			return nil, store, err
+		}
+		if wrap != nil {
+			codec = wrap(codec)
+		}
+		g, err := foil.New(codec, &foil.Options{
+			Audience: service, Replay: store.Replay(), Once: mode.Once, Without: mode.Without,
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		return g, store, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := door.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &attack.Config{Door: door, App: door, Minter: minter, Mode: mode}
+}
+
+func run(t *testing.T, cfg *attack.Config, attacks []attack.Attack) []attack.Result {
+	t.Helper()
+	results, err := attack.Run(t.Context(), cfg, attacks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+// TestBattery runs every attack against a Guard with everything on, and with one
+// layer after the other switched off by name: then just what that layer alone
+// stops must get through.
+func TestBattery(t *testing.T) {
+	modes := []attack.Mode{{Once: foil.Redeem}, {Once: foil.Off}}
+	for _, b := range []foil.Binding{foil.BindPrincipal, foil.BindExpiry, foil.BindRequest, foil.BindAudience, foil.BindQuestions} {
+		modes = append(modes, attack.Mode{Once: foil.Redeem, Without: b})
+	}
+	for _, mode := range modes {
+		t.Run(fmt.Sprintf("once=%v,without=%v", mode.Once, mode.Without), func(t *testing.T) {
+			for _, r := range run(t, site(t, mode, nil), attack.Battery()) {
+				t.Run(r.Name, func(t *testing.T) {
+					if !r.OK {
+						t.Errorf("got %q, want %q\nnote: %s\nwire: %s", r.Got, r.Expected, r.Note, r.Wire)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestNamesLayer shows that a missing layer turns its rows red: the server has
+// the layer off, and the battery is told that everything is on.
+func TestNamesLayer(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		mode attack.Mode
+		want []string
+	}{
+		{"single use", attack.Mode{Once: foil.Off}, []string{
+			"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "decline-then-accept", "fork", "oracle"}},
+		{"principal", attack.Mode{Without: foil.BindPrincipal}, []string{
+			"other-user", "same-client-other-user", "other-issuer", "dropped-login", "added-login"}},
+		{"expiry", attack.Mode{Without: foil.BindExpiry}, []string{
+			"late", "from-the-future", "too-many-rounds", "past-deadline"}},
+		{"request", attack.Mode{Without: foil.BindRequest}, []string{
+			"other-method", "other-target", "changed-argument", "added-argument", "removed-argument", "null-for-absent", "number-games", "lone-surrogate"}},
+		{"audience", attack.Mode{Without: foil.BindAudience}, []string{"other-service"}},
+		{"questions", attack.Mode{Without: foil.BindQuestions}, []string{"pre-answered", "reworded-question"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := site(t, test.mode, nil)
+			cfg.Mode = attack.Mode{Once: foil.Redeem}
+			var red []string
+			for _, r := range run(t, cfg, attack.Battery()) {
+				if !r.OK {
+					red = append(red, r.Name)
+				}
+			}
+			want := slices.DeleteFunc(slices.Clone(test.want), func(n string) bool { return n == "oracle" })
+			if !slices.Equal(red, want) {
+				t.Errorf("red rows %q, want %q", red, want)
+			}
+		})
+	}
+}

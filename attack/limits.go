@@ -1,0 +1,188 @@
+package attack
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// mostTime is how long a request of absurd size may take.
+const mostTime = 2 * time.Second
+
+// limits are requests that cost the server more than they should.
+func limits() []Attack {
+	row := func(name, does string, foreign bool, variants func(*bout) []variant) Attack {
+		by := "limits"
+		if foreign {
+			by = "types"
+		}
+		return Attack{
+			Name: name, Does: does, StoppedBy: by, must: []string{Refused}, strict: true, foreign: foreign,
+			run: func(b *bout) (string, error) {
+				for _, v := range variants(b) {
+					if got, err := b.bounded(v); err != nil || got != Refused {
+						b.note("with %s", v.what)
+						return got, err
+					}
+				}
+				return Refused, nil
+			},
+		}
+	}
+	return []Attack{
+		row("wrong-type", "requestState is a number, an object, an array", true, func(b *bout) []variant {
+			var vs []variant
+			for _, raw := range []string{"42", "{}", "[]", "true", `["v1.AAAA"]`} {
+				vs = append(vs, b.changed(raw, func(f *flow) *Request {
+					r := f.retry()
+					r.Params = r.Params.Set("requestState", raw)
+					return r
+				}))
+			}
+			return vs
+		}),
+		row("oversize", "a token of 1 MiB", false, func(b *bout) []variant {
+			return []variant{
+				b.changed("1 MiB after the prefix", func(f *flow) *Request {
+					return f.with(dissect(f.token).prefix + strings.Repeat("A", 1<<20))
+				}),
+				b.changed("the token and 1 MiB more", func(f *flow) *Request { return f.with(f.token + strings.Repeat("A", 1<<20)) }),
+				b.changed("1 MiB of line feeds", func(f *flow) *Request { return f.with(strings.Repeat("\n", 1<<20)) }),
+			}
+		}),
+		row("deep", "arguments nested to a depth of 10,000", false, func(b *bout) []variant {
+			const n = 9_990 // the envelope is the rest
+			return []variant{
+				b.free("arrays", nil, Members{M("x", strings.Repeat("[", n)+strings.Repeat("]", n))}),
+				b.free("objects", nil, Members{M("x", strings.Repeat(`{"a":`, n)+"1"+strings.Repeat("}", n))}),
+			}
+		}),
+		row("long-number", "a number of 10,000 digits, an exponent that is expensive to compute", false, func(b *bout) []variant {
+			return []variant{
+				b.free("10,000 digits", nil, Members{M("n", strings.Repeat("9", 10_000))}),
+				b.free("an exponent of ten digits", nil, Members{M("n", "1e1234567890")}),
+			}
+		}),
+	}
+}
+
+// bounded plays a variant that must be refused in little time.
+func (b *bout) bounded(v variant) (string, error) {
+	f, req, err := v.make()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", v.what, err)
+	}
+	start := time.Now()
+	o, err := b.send(req)
+	took := time.Since(start)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", v.what, err)
+	}
+	got := b.verdict(o)
+	if got != Refused {
+		return got, nil
+	}
+	if took > mostTime {
+		return fmt.Sprintf("refused, but only after %v", took.Round(time.Millisecond)), nil
+	}
+	finding, err := b.unspent(f)
+	if finding != "" || err != nil {
+		return finding, err
+	}
+	return Refused, nil
+}
+
+// oracles compare what the server says to different refusals.
+func oracles() []Attack {
+	return []Attack{{
+		Name: "oracle", Does: "compares the replies to all refused states", StoppedBy: "one wire error",
+		must: []string{Holds}, run: runOracle,
+	}}
+}
+
+func runOracle(b *bout) (string, error) {
+	variants := []variant{
+		b.changed("no token at all", func(f *flow) *Request { return f.with("x") }),
+		b.changed("a tampered token", func(f *flow) *Request { return f.with(f.token[:len(f.token)-1]) }),
+		b.changed("a token that is too long", func(f *flow) *Request { return f.with(strings.Repeat("A", 1<<17)) }),
+		b.minted("an unknown key", func(m *Minting) { m.Key = Unknown }),
+		b.minted("a retired key", func(m *Minting) { m.Key = Retired }),
+		b.minted("an expired token", func(m *Minting) { m.At = b.Minter.now().Add(-b.Minter.ttl() - time.Minute) }),
+		b.minted("a token of the future", func(m *Minting) { m.At = b.Minter.now().Add(time.Hour) }),
+		b.minted("another audience", func(m *Minting) { m.Audience = "another-service" }),
+		b.minted("another tool", func(m *Minting) { m.Call.Target += "-not" }),
+		b.minted("another method", func(m *Minting) { m.Call.Method = "prompts/get" }),
+		b.minted("other arguments", func(m *Minting) { m.Call = m.Call.With("x", "1") }),
+		b.minted("another principal", func(m *Minting) { m.Login = Bob }),
+		b.minted("too many rounds", func(m *Minting) { m.Round = b.Minter.maxRounds() + 1 }),
+		b.minted("a flow past its deadline", func(m *Minting) {
+			m.At, m.FlowLimit = b.Minter.now().Add(-time.Minute), time.Second
+		}),
+		{"a spent token", func() (*flow, *Request, error) {
+			f, err := b.spend(0)
+			if err != nil {
+				return nil, nil, err
+			}
+			return f, f.retry(), nil
+		}},
+	}
+	var first *Reply
+	compared := 0
+	for _, v := range variants {
+		_, req, err := v.make()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", v.what, err)
+		}
+		o, err := b.send(req)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", v.what, err)
+		}
+		if o.kind != Refused {
+			continue // a layer is off; its own row says so
+		}
+		compared++
+		if first == nil {
+			first = o.reply
+			continue
+		}
+		if what := differ(first, o.reply); what != "" {
+			b.note("with %s", v.what)
+			return "the replies differ in " + what, nil
+		}
+	}
+	if compared < 2 {
+		return "fewer than two refusals to compare", nil
+	}
+	b.note("%d causes, one reply", compared)
+	return Holds, nil
+}
+
+// differ names in what two refusals with one JSON-RPC id differ.
+func differ(a, b *Reply) string {
+	if a.Status != b.Status {
+		return "the status"
+	}
+	if !bytes.Equal(compact(a.Body), compact(b.Body)) {
+		return "the body"
+	}
+	ha, hb := maps.Clone(a.Header), maps.Clone(b.Header)
+	for _, h := range []map[string][]string{ha, hb} {
+		delete(h, "Date")
+	}
+	if !maps.EqualFunc(ha, hb, slices.Equal) {
+		return "the headers"
+	}
+	return ""
+}
+
+func compact(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	return b.Bytes()
+}
