@@ -109,7 +109,7 @@ func (p *parser) number() bool {
 	if p.want&wantPython != 0 {
 		switch {
 		case !isInt:
-			p.flat[python] = appendRepr(p.flat[python], text[start:i], neg, digits, exp)
+			p.flat[python] = p.appendRepr(p.flat[python], neg, digits, exp)
 		case len(digits) == 0:
 			p.flat[python] = append(p.flat[python], '0') // -0 too
 		default:
@@ -142,9 +142,12 @@ func appendDecimal(dst []byte, neg bool, digits []byte, exp int) []byte {
 	return strconv.AppendInt(dst, int64(exp), 10)
 }
 
-// appendRepr appends the repr of the float64 nearest to ±digits × 10^exp, which
-// raw spells.
-func appendRepr(dst, raw []byte, neg bool, digits []byte, exp int) []byte {
+// overflow are the first digits of 2^1024 - 2^970, from which on numbers round
+// to infinity, the last one rounded up. It only saves work.
+const overflow = "1797693134862315808"
+
+// appendRepr appends the repr of the float64 nearest to ±digits × 10^exp.
+func (p *parser) appendRepr(dst []byte, neg bool, digits []byte, exp int) []byte {
 	point := len(digits) + exp // the value is ±0.digits × 10^point
 	switch {
 	case len(digits) == 0 || point <= -324: // below half of the smallest float64
@@ -152,14 +155,17 @@ func appendRepr(dst, raw []byte, neg bool, digits []byte, exp int) []byte {
 			dst = append(dst, '-')
 		}
 		return append(dst, "0.0"...)
-	case point >= 310: // at least 1e309
+	case point >= 310, point == 309 && string(digits) >= overflow:
 		return appendInfinity(dst, neg)
 	case len(digits) <= 15 && -300 < point && point < 300:
 		// No two decimals of up to 15 digits round to one normal float64, so
 		// these digits are the shortest that round to it: no conversion needed.
 		return appendDigits(dst, neg, digits, point)
 	}
-	f, _ := strconv.ParseFloat(string(raw), 64) // the only error is overflow, f is then infinite
+	f := p.nearest(digits, exp)
+	if neg {
+		f = -f
+	}
 	return AppendFloat(dst, f)
 }
 

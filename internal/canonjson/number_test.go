@@ -312,6 +312,73 @@ func TestFloatsAgainstExactArithmetic(t *testing.T) {
 	}
 }
 
+// TestHardFloats compares the conversion of numbers that need exact arithmetic
+// with that of strconv: half way between two neighbours, and a digit far down
+// above or below; subnormal; at the upper end of the range.
+func TestHardFloats(t *testing.T) {
+	r := rand.New(rand.NewPCG(25, 26))
+	check := func(text string) {
+		t.Helper()
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		f, _ := strconv.ParseFloat(text, 64)
+		want := string(canonjson.AppendFloat(nil, f))
+		if got, err := canonjson.Append(nil, []byte(text), nil); err != nil || string(got) != want {
+			t.Fatalf("%s: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	half := func(f float64) string { // exactly between f and its upper neighbour
+		next := math.Nextafter(f, math.Inf(1))
+		a, b := new(big.Float).SetPrec(2000), new(big.Float).SetPrec(2000)
+		a.SetFloat64(f)
+		if math.IsInf(next, 0) {
+			b.SetMantExp(big.NewFloat(1), 1024)
+		} else {
+			b.SetFloat64(next)
+		}
+		return a.Add(a, b).Quo(a, big.NewFloat(2)).Text('e', 800)
+	}
+	edges := []float64{0, math.SmallestNonzeroFloat64, 0x1p-1022, math.Nextafter(0x1p-1022, 0), math.MaxFloat64, math.Nextafter(math.MaxFloat64, 0), 1, 0.1, 1e22, 0x1p53}
+	for i := range 700 {
+		var f float64
+		switch {
+		case i < len(edges):
+			f = edges[i]
+		case i%3 == 0: // subnormal, with few bits and with many
+			f = math.Float64frombits(r.Uint64() >> (12 + r.IntN(52)))
+		default:
+			f = math.Abs(math.Float64frombits(r.Uint64()))
+		}
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			continue
+		}
+		h := half(f)
+		mantissa, e, _ := strings.Cut(h, "e")
+		mantissa = strings.TrimRight(mantissa, "0")
+		check(mantissa + "0e" + e)
+		check(mantissa + "1e" + e)
+		check(mantissa + strings.Repeat("0", 900) + "1e" + e)
+		for _, n := range []int{17, 18, 19, 20, 21, 30, 300, 766, 767, 768, 769} { // just below
+			if n < len(mantissa) {
+				check(mantissa[:n] + "e" + e)
+			}
+		}
+		last := len(mantissa) - 1
+		if mantissa[last] > '0' && mantissa[last] <= '9' {
+			check(mantissa[:last] + string(mantissa[last]-1) + strings.Repeat("9", r.IntN(900)) + "e" + e)
+		}
+		check(strconv.FormatFloat(f, 'e', r.IntN(25), 64))
+	}
+	for range 5_000 {
+		check(strconv.FormatUint(r.Uint64(), 10) + "e" + strconv.Itoa(-290-r.IntN(60)))
+		check(strconv.FormatUint(r.Uint64(), 10) + "e" + strconv.Itoa(285+r.IntN(10)))
+		check(strconv.FormatUint(r.Uint64(), 10) + strconv.FormatUint(r.Uint64(), 10) + "e" + strconv.Itoa(r.IntN(650)-350))
+		check(strconv.Itoa(1+r.IntN(999)) + "e" + strconv.Itoa(-300-r.IntN(30)))
+		check(strconv.Itoa(1+r.IntN(999)) + "e" + strconv.Itoa(300+r.IntN(12)))
+	}
+}
+
 // TestShortDecimalsNeedNoConversion pins the short cut for up to 15 digits to
 // the conversion that it saves.
 func TestShortDecimalsNeedNoConversion(t *testing.T) {

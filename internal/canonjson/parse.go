@@ -55,6 +55,7 @@ type parser struct {
 	top       []rawMember
 	out       []byte // reordered text
 	digits    []byte // digits of the number being read
+	wide      *wideInts
 	ambiguous bool
 }
 

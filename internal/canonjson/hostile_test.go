@@ -1,0 +1,157 @@
+package canonjson_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foilmcp/foil/internal/canonjson"
+)
+
+// full repeats a member or element up to the size limit.
+func full(open, item, close string) []byte {
+	n := (4<<20 - len(open) - len(close) + 1) / (len(item) + 1)
+	return []byte(open + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + close)
+}
+
+// keyed fills an object with as many different keys as fit.
+func keyed(format string) []byte {
+	var b bytes.Buffer
+	b.WriteString("{")
+	for i := 0; b.Len() < 4<<20-len(format)-40; i++ {
+		// A multiple of an odd number visits every index once, in no order.
+		fmt.Fprintf(&b, format+`:0,`, uint32(i)*2654435761)
+	}
+	b.WriteString(`"":0}`)
+	return b.Bytes()
+}
+
+// hostile are documents of 4 MiB, each the worst that one part of the work can
+// be given, with the bytes that may be allocated for each byte of it.
+func hostile() []struct {
+	name    string
+	text    []byte
+	err     error
+	perByte float64
+} {
+	const size = 4 << 20
+	shaft := strings.Repeat(`{"b":`, 63) + `"` + strings.Repeat("\x7f", size-63*12-2) + `"` + strings.Repeat(`,"a":0}`, 63)
+	prefixed := strings.Repeat("p", 50)
+	return []struct {
+		name    string
+		text    []byte
+		err     error
+		perByte float64
+	}{
+		{"only opened", bytes.Repeat([]byte("["), size), canonjson.ErrLimit, 4},
+		{"wide arrays", full("[", "[]", "]"), nil, 4},
+		{"many numbers", full("[", "0", "]"), nil, 12},
+		{"wide object of one key", full("{", `"":0`, "}"), nil, 45},
+		{"wide object of many keys", keyed(`"%x"`), nil, 36},
+		{"keys that fold", keyed(`"É%x"`), nil, 36},
+		{"keys that share a prefix", keyed(`"` + prefixed + `%x"`), nil, 12},
+		{"keys that share a prefix and fold", keyed(`"` + strings.ToUpper(prefixed) + `%x"`), nil, 16},
+		{"small objects out of order", full("[", `{"b":0,"a":0}`, "]"), nil, 40},
+		{"out of order at every depth", []byte(shaft), nil, 56},
+		{"text that grows sixfold", []byte(`"` + strings.Repeat("\x7f", size-2) + `"`), nil, 50},
+		{"long integer", bytes.Repeat([]byte("9"), size), canonjson.ErrLimit, 4},
+		{"long float", append(bytes.Repeat([]byte("9"), size-2), ".9"...), nil, 12},
+		{"long fraction", append([]byte("0."), bytes.Repeat([]byte("0"), size-2)...), nil, 12},
+		{"long exponent", append([]byte("1e"), bytes.Repeat([]byte("9"), size-2)...), canonjson.ErrLimit, 4},
+		{"floats that overflow", full("[", "9e308", "]"), nil, 14},
+		{"floats just in range", full("[", "1797693134862315807e290", "]"), nil, 12},
+		{"subnormal floats", full("[", "3e-323", "]"), nil, 12},
+		{"floats near half way", full("[", "1.00000000000000011102e-300", "]"), nil, 12},
+		{"floats with many digits", full("[", "2."+strings.Repeat("4703282292062327208", 42)+"e-324", "]"), nil, 12},
+		{"largest exponents", full("[", "1e-999999", "]"), nil, 12},
+		{"open string", bytes.Repeat([]byte(`"a`), size/2)[:size-1], canonjson.ErrSyntax, 4},
+		{"white space", bytes.Repeat([]byte(" "), size), canonjson.ErrSyntax, 4},
+	}
+}
+
+// TestHostile bounds what 4 MiB of bad intention can cost. The time is far
+// above what is needed (under a second for any of them) and far below what
+// anything quadratic would take.
+func TestHostile(t *testing.T) {
+	for _, tt := range hostile() {
+		t.Run(tt.name, func(t *testing.T) {
+			if len(tt.text) > 4<<20 || len(tt.text) < 4<<20-1000 {
+				t.Fatalf("document of %d bytes", len(tt.text))
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			_, err := canonjson.Sum(tt.text, nil)
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("error %v, want %v", err, tt.err)
+			}
+			perByte := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(tt.text))
+			t.Logf("%v, %.1f bytes allocated for each byte", took.Round(time.Millisecond), perByte)
+			if perByte > tt.perByte {
+				t.Errorf("%.1f bytes allocated for each byte, at most %.0f expected", perByte, tt.perByte)
+			}
+			if took > 20*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestTooLargeCostsNothing(t *testing.T) {
+	text := bytes.Repeat([]byte(" "), 4<<20+1)
+	if n := testing.AllocsPerRun(10, func() {
+		if _, err := canonjson.Sum(text, nil); !errors.Is(err, canonjson.ErrLimit) {
+			t.Fatal(err)
+		}
+	}); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestNoAllocations pins that digesting costs no memory once the pool is warm.
+func TestNoAllocations(t *testing.T) {
+	for name, text := range map[string][]byte{
+		"small":   small,
+		"objects": objects64K(),
+		"floats":  floats(),
+		"escapes": []byte(`{"Größe":"\ud83d\ude00\n","größer":"日本"}`),
+	} {
+		n := testing.AllocsPerRun(100, func() {
+			if _, err := canonjson.Sum(text, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n >= 1 { // a garbage collection may empty the pool now and then
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	docs := [][]byte{small, objects64K(), floats(), []byte(`{"b":{"d":"\ud800","c":[1e400]},"a":5e-324}`)}
+	for _, doc := range docs {
+		want, err := canonjson.Sum(doc, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for range 20 {
+					if got, err := canonjson.Sum(doc, nil); err != nil || got != want {
+						t.Fatalf("another sum: %v", err)
+					}
+					if _, err := canonjson.Sum([]byte(`{"b":{"d":"\ud800","a":[}`), nil); err == nil {
+						t.Fatal("no error")
+					}
+				}
+			})
+		}
+	}
+}
