@@ -1,0 +1,41 @@
+# Every target sets up what it needs. Plain `make` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+GO ?= go
+STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+# What is worth the race detector's time.
+RACE = . ./aesgcm ./attack/... ./claimcheck/... ./examples/... ./internal/claims ./keyring ./mcpsdk ./replay/... ./store/...
+
+.PHONY: help
+help: ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+
+.PHONY: test
+test: setup check unit ## Set up, check and test everything (under 5 minutes)
+
+.PHONY: setup
+setup: ## Install what the tests use, and name what is missing
+	@scripts/setup.sh
+
+.PHONY: check
+check: ## gofmt, go vet, staticcheck, tidy go.mod
+	@test -z "$$(gofmt -s -l .)" || { echo "gofmt -s would change:"; gofmt -s -l .; exit 1; }
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+
+.PHONY: unit
+unit: ## Run the tests
+	$(GO) test ./...
+
+.PHONY: race
+race: ## Run the tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race $(RACE)
+
+.PHONY: demo
+demo: ## Run the demo: two replicas, a real client, the attacks
+	$(GO) run ./cmd/foil demo
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...

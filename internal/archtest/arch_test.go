@@ -1,0 +1,144 @@
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/foilmcp/foil"
+
+// allowed lists, for each package, the packages of this module and the outside
+// modules that it may import; "*" is anything of this module. Tests may import
+// more. A package that is not here fails: decide where it belongs.
+var allowed = map[string][]string{
+	"internal/archtest":          {},
+	"internal/canonjson":         {},
+	"internal/canonjson/jsongen": {},
+	"internal/secret":            {},
+	"internal/claims":            {"internal/canonjson"},
+
+	"replay":                    {},
+	"replay/replaytest":         {"replay"},
+	"claimcheck":                {},
+	"claimcheck/claimchecktest": {"claimcheck"},
+	"keyring":                   {"internal/secret"},
+
+	"":       {"replay", "claimcheck", "internal/canonjson", "internal/claims"},
+	"aesgcm": {"", "keyring"},
+
+	"store/sqlite": {"replay", "claimcheck", "modernc.org/sqlite"},
+	"mcpsdk":       {"", "github.com/modelcontextprotocol/go-sdk"},
+
+	"attack":           {"", "aesgcm", "keyring", "claimcheck", "internal/canonjson"},
+	"attack/plain":     {"", "internal/canonjson"},
+	"attack/guarddoor": {"", "attack", "internal/canonjson"},
+	"attack/httpdoor":  {"", "attack"},
+
+	"examples/storagejanitor":                    {"", "claimcheck", "mcpsdk", "github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go"},
+	"examples/storagejanitor/cmd/storagejanitor": {"*", "github.com/modelcontextprotocol/go-sdk"},
+	"cmd/foil":       {"*", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13/cobra"},
+	"interop/python": {},
+}
+
+// core is what a server takes in with the Guard and the default codec: the
+// standard library and nothing else, all the way down.
+var core = []string{"", "aesgcm", "keyring", "replay", "claimcheck", "internal/claims", "internal/canonjson", "internal/secret"}
+
+type pkg struct {
+	ImportPath string
+	Doc        string
+	Imports    []string
+	Deps       []string
+	Standard   bool
+}
+
+func list(t *testing.T, args ...string) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Doc,Imports,Deps,Standard"}, args...)...)
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	d := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// short is a package's path within the module; ok is false outside.
+func short(path string) (string, bool) {
+	if path == module {
+		return "", true
+	}
+	return strings.CutPrefix(path, module+"/")
+}
+
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		name, ok := short(p.ImportPath)
+		if !ok {
+			continue
+		}
+		may, ok := allowed[name]
+		if !ok {
+			t.Errorf("package %q is not in the table of arrows: decide what it may import", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if standard(imp) {
+				continue
+			}
+			inside, own := short(imp)
+			good := own && (slices.Contains(may, inside) || slices.Contains(may, "*"))
+			for _, m := range may {
+				good = good || !own && m != "" && (imp == m || strings.HasPrefix(imp, m+"/"))
+			}
+			if !good {
+				t.Errorf("package %q must not import %s", name, imp)
+			}
+		}
+	}
+}
+
+func TestCoreIsStandardLibraryAlone(t *testing.T) {
+	var paths []string
+	for _, c := range core {
+		paths = append(paths, "./"+c)
+	}
+	for _, p := range list(t, paths...) {
+		for _, dep := range p.Deps {
+			if _, own := short(dep); !own && !standard(dep) {
+				t.Errorf("%s depends on %s", p.ImportPath, dep)
+			}
+			if dep == "testing" || dep == "os/exec" {
+				t.Errorf("%s depends on %s, which has no place in a server", p.ImportPath, dep)
+			}
+		}
+	}
+}
+
+func TestEveryPackageIsDocumented(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		if p.Doc == "" {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
