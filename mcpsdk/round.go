@@ -46,12 +46,24 @@ func Opened(ctx context.Context) *Round {
 // state as Answered, with nothing to compare it with.
 func Answer(ctx context.Context, req mcp.Request, key string, question mcp.InputRequest) (mcp.InputResponse, foil.AnswerStatus) {
 	r := Opened(ctx)
-	if r.bridged {
-		if a := answersOf(req)[key]; a == nil || a != r.given[key] {
-			return r.relayed(a, key, question)
-		}
+	if !r.bridged {
+		return r.Answer(key, question)
 	}
-	return r.Answer(key, question)
+	a := answersOf(req)[key]
+	switch {
+	case a == nil || !fits(question, a):
+		r.remember(key, question)
+		return nil, foil.Missing
+	case a == r.given[key]: // it came with the request
+		got, status := r.Answer(key, question)
+		if status != foil.Answered {
+			r.remember(key, question)
+		}
+		return got, status
+	case !r.remembers(key, question): // the SDK fetched it within this call
+		return nil, foil.Reworded
+	}
+	return a, foil.Answered
 }
 
 // A Round is one presentation of a state, or a call without one. It must not be
@@ -153,31 +165,30 @@ func (r *Round) Answer(key string, question mcp.InputRequest) (mcp.InputResponse
 	return a, foil.Answered
 }
 
-// relayed judges an answer that the SDK fetched from the client within this call;
-// a nil answer means that it has not asked yet.
-func (r *Round) relayed(a mcp.InputResponse, key string, question mcp.InputRequest) (mcp.InputResponse, foil.AnswerStatus) {
+// remember keeps the question that the handler is about to let the SDK ask.
+func (r *Round) remember(key string, question mcp.InputRequest) {
 	raw, err := onWire(question)
 	if err != nil {
-		return nil, foil.Missing
+		return // then no answer fits it
 	}
-	digest := sha256.Sum256(raw)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a == nil || !fits(question, a) {
-		if r.asked == nil {
-			r.asked = make(map[string][sha256.Size]byte)
-		}
-		r.asked[key] = digest
-		return nil, foil.Missing
+	if r.asked == nil {
+		r.asked = make(map[string][sha256.Size]byte)
 	}
+	r.asked[key] = sha256.Sum256(raw)
+}
+
+// remembers reports whether question is the one that remember was given.
+func (r *Round) remembers(key string, question mcp.InputRequest) bool {
+	raw, err := onWire(question)
+	r.mu.Lock()
 	asked, ok := r.asked[key]
+	r.mu.Unlock()
 	if !ok {
 		r.log.Error("an answer cannot be compared with its question", "detail", "call mcpsdk.Answer before asking")
 	}
-	if !ok || asked != digest {
-		return nil, foil.Reworded
-	}
-	return a, foil.Answered
+	return ok && err == nil && sha256.Sum256(raw) == asked
 }
 
 // String tells the flow and the round.
