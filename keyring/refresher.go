@@ -27,7 +27,8 @@ type RefresherOptions struct {
 	// that was revoked. Default one hour, and never less than the ring's
 	// Propagation.
 	MaxStale time.Duration
-	// LoadTimeout bounds one call of the source. Default 10 s.
+	// LoadTimeout bounds one call of the source. Default 10 s; after the first load
+	// not more than Propagation/30, or one second if that is longer.
 	LoadTimeout time.Duration
 	// Logger gets ring changes, failed refreshes and recoveries; nil discards.
 	Logger *slog.Logger
@@ -37,8 +38,8 @@ type RefresherOptions struct {
 
 // A Refresher keeps a ring up to date with its source. It is a [Current].
 //
-// It refreshes every Propagation/3 or a little sooner, at random, so that a fleet
-// does not ask in step. A document that cannot be read, has a lower serial, or
+// It refreshes a little more often than every Propagation/3, and after a failure
+// every Propagation/30, at random, so that a fleet does not ask in step. A document that cannot be read, has a lower serial, or
 // changes what no schedule changes (Interop, the bytes of a key, a revocation taken
 // back, content without a new serial) counts as a failed refresh: it is logged and
 // the ring in use stays. Without a good refresh within Propagation the Refresher
@@ -161,7 +162,7 @@ func (r *Refresher) Refresh(ctx context.Context) error {
 	}
 	old := r.state.Load()
 	began := r.now()
-	loadCtx, cancel := context.WithTimeout(ctx, r.timeout)
+	loadCtx, cancel := context.WithTimeout(ctx, r.loadTimeout(old))
 	defer cancel()
 	ring, err := r.src.Load(loadCtx)
 	if err == nil && ring == nil {
@@ -254,10 +255,31 @@ func (r *Refresher) loop(ctx context.Context) {
 	}
 }
 
-// interval is Propagation/3 less up to a fifth.
+// refreshEvery and retryEvery are the longest time from one refresh to the next and
+// from a failed one to the next. A key may be written just after a refresh; the
+// source may then fail, for just under Propagation, from the next refresh on, and
+// come back just after a retry. The sum of the three is Propagation +
+// Propagation/3, which is what Rotate allows for.
+func refreshEvery(propagation time.Duration) time.Duration { return propagation * 3 / 10 }
+func retryEvery(propagation time.Duration) time.Duration   { return propagation / 30 }
+
+// interval is the time to the next refresh, at random up to a fifth less than the
+// longest.
 func (r *Refresher) interval() time.Duration {
-	third := r.state.Load().ring.propagation / 3
-	return third - rand.N(third/5)
+	s := r.state.Load()
+	d := refreshEvery(s.ring.propagation)
+	if s.err != nil {
+		d = retryEvery(s.ring.propagation)
+	}
+	return d - rand.N(d/5)
+}
+
+// loadTimeout bounds a load so that one that hangs is no longer than a retry.
+func (r *Refresher) loadTimeout(s *state) time.Duration {
+	if s == nil {
+		return r.timeout
+	}
+	return min(r.timeout, max(time.Second, retryEvery(s.ring.propagation)))
 }
 
 func (r *Refresher) staleAfter(s *state) time.Duration { return max(r.maxStale, s.ring.propagation) }

@@ -57,8 +57,9 @@ func (c *Change) LostMinutes() int { return int((c.Lost + time.Minute - 1) / tim
 // Rotate appends a key and schedules it, in one write:
 //
 //   - the new key seals from now + Propagation + Propagation/3 + Skew. By then every
-//     replica knows it, even one whose source was away for just under Propagation,
-//     which refreshes Propagation/3 after that, and whose clock is behind by Skew;
+//     replica knows it, even one whose source was away for just under Propagation
+//     (Propagation/3 is for its refreshes before and after that, see [Refresher]),
+//     and whose clock is behind by Skew;
 //   - every earlier key without an open_until, pending ones included, opens until
 //     that time + MaxTTL + Keep. An open_until once written is never moved later;
 //   - keys past their open_until by more than Skew leave the document.
