@@ -25,7 +25,7 @@ func principals() []Attack {
 		}),
 		row("dropped-login", "no credentials where there were some", func(b *bout) []variant { return []variant{as(b, Nobody)} }),
 		row("added-login", "credentials where there were none", func(b *bout) []variant {
-			return []variant{{"alice", func() (*flow, *Request, error) {
+			return []variant{{what: "alice", make: func() (*flow, *Request, error) {
 				f, err := b.beginAs(Nobody, nil)
 				if err != nil {
 					return nil, nil, err
@@ -137,7 +137,9 @@ func requests() []Attack {
 				{"0", "-0.0"},
 				{"1", "true"}, {"1", `"1"`},
 			} {
-				vs = append(vs, b.free(n[1]+" for "+n[0], Members{M("n", n[0])}, Members{M("n", n[1])}))
+				v := b.free(n[1]+" for "+n[0], Members{M("n", n[0])}, Members{M("n", n[1])})
+				v.own = n[0] == "1e400" // more than a float64 holds
+				vs = append(vs, v)
 			}
 			return vs
 		}),
@@ -153,7 +155,7 @@ func requests() []Attack {
 
 // on is a variant that takes the token of one call to another.
 func (b *bout) on(what string, from, to func(*Scene) Call) variant {
-	return variant{what, func() (*flow, *Request, error) {
+	return variant{what: what, make: func() (*flow, *Request, error) {
 		f, err := b.beginAs(Alice, from)
 		if err != nil {
 			return nil, nil, err
@@ -185,7 +187,7 @@ func otherTarget(b *bout) []variant {
 		}),
 		b.on("another prompt", prompt, func(s *Scene) Call { return s.OtherPrompt }),
 		b.on("another uri", resource, func(s *Scene) Call { return s.OtherResource }),
-		{"another uri with the right one as a stray name", func() (*flow, *Request, error) {
+		{what: "another uri with the right one as a stray name", make: func() (*flow, *Request, error) {
 			f, err := b.beginAs(Alice, resource)
 			if err != nil {
 				return nil, nil, err
@@ -193,7 +195,7 @@ func otherTarget(b *bout) []variant {
 			uri := f.scene.OtherResource.Target
 			return f, f.around(f.call.Method, uri, Members{M("uri", quote(uri)), M("name", quote(f.call.Target))}), nil
 		}},
-		{"another tool with the right one as a stray uri", func() (*flow, *Request, error) {
+		{what: "another tool with the right one as a stray uri", make: func() (*flow, *Request, error) {
 			f, err := b.begin()
 			if err != nil {
 				return nil, nil, err

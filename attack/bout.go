@@ -105,7 +105,7 @@ func (b *bout) ask(s *Scene, who Login, pick func(*Scene) Call) (*flow, error) {
 // asked takes a question into a flow.
 func (b *bout) asked(f *flow, o outcome) (err error) {
 	if o.kind != AskedAgain || o.token == "" || len(o.questions) == 0 {
-		return fmt.Errorf("the honest call was not answered by a question and a state, but: %s", o.kind)
+		return fmt.Errorf("%w, but: %s", errNotAsked, o.kind)
 	}
 	f.token, f.questions, f.asked = o.token, o.questions, o.reply.Replica
 	if f.answers, err = f.scene.Accept(o.questions); err != nil {
@@ -202,7 +202,19 @@ func (b *bout) unspent(f *flow) (string, error) {
 type variant struct {
 	what string
 	make func() (*flow, *Request, error)
+	// own: the server's own limits may stop this form before it gets to the
+	// layer under attack, on the first call or on the retry.
+	own bool
 }
+
+// ownLimit lets a server's own limit stop a form.
+func (v variant) ownLimit() variant {
+	v.own = true
+	return v
+}
+
+// errNotAsked says that an honest call was not answered by a question.
+var errNotAsked = errors.New("the honest call was not answered by a question and a state")
 
 // each plays all variants. The verdict is theirs if they agree on one that is
 // expected, else that of the first one that is not.
@@ -210,6 +222,10 @@ func (b *bout) each(variants ...variant) (string, error) {
 	var verdicts []string
 	for _, v := range variants {
 		verdict, err := b.play(v)
+		if v.own && errors.Is(err, errNotAsked) {
+			b.note("the server does not take the honest form of %s", v.what)
+			continue
+		}
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", v.what, err)
 		}
@@ -219,8 +235,11 @@ func (b *bout) each(variants ...variant) (string, error) {
 		}
 		verdicts = append(verdicts, verdict)
 	}
+	if len(verdicts) == 0 {
+		return "", errors.New("no form could be presented")
+	}
 	if len(variants) > 1 {
-		b.note("%d forms", len(variants))
+		b.note("%d forms", len(verdicts))
 	}
 	if u := slices.Compact(verdicts); len(u) > 1 {
 		return strings.Join(u, ", then "), nil
@@ -247,22 +266,64 @@ func (b *bout) play(v variant) (string, error) {
 	return verdict, nil
 }
 
+// atOnce is how many forms are on their way at a time.
+const atOnce = 4
+
 // sharing presents many forms on one flow. They must all be refused.
 func (b *bout) sharing(f *flow, forms iter.Seq2[string, *Request]) (string, error) {
+	type form struct {
+		n    int
+		what string
+		req  *Request
+	}
+	var (
+		wg    sync.WaitGroup
+		queue = make(chan form)
+		mu    sync.Mutex
+		worst = -1 // the first form that was not refused
+		found string
+		where string
+		fails error
+	)
+	for range atOnce {
+		wg.Go(func() {
+			for x := range queue {
+				o, err := b.send(x.req)
+				verdict := ""
+				if err == nil {
+					if verdict = b.verdict(o); verdict == Refused {
+						continue
+					}
+				}
+				mu.Lock()
+				if worst < 0 || x.n < worst {
+					worst, found, where, fails = x.n, verdict, x.what, err
+				}
+				mu.Unlock()
+			}
+		})
+	}
 	n := 0
 	for what, req := range forms {
-		o, err := b.send(req)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", what, err)
-		}
+		queue <- form{n, what, req}
 		n++
-		if v := b.verdict(o); v != Refused {
-			b.note("with %s", what)
-			return v, nil
+		mu.Lock()
+		stop := worst >= 0
+		mu.Unlock()
+		if stop {
+			break
 		}
 	}
-	if n == 0 {
+	close(queue)
+	wg.Wait()
+	switch {
+	case n == 0:
 		return "", errors.New("there was no form to present")
+	case fails != nil:
+		return "", fmt.Errorf("%s: %w", where, fails)
+	case worst >= 0:
+		b.note("with %s", where)
+		return found, nil
 	}
 	if n > 1 {
 		b.note("%d forms", n)
@@ -302,7 +363,7 @@ func (b *bout) mint(f *flow, change func(*Minting)) (string, error) {
 
 // minted is a variant that presents a token minted with a change.
 func (b *bout) minted(what string, change func(*Minting)) variant {
-	return variant{what, func() (*flow, *Request, error) {
+	return variant{what: what, make: func() (*flow, *Request, error) {
 		f, err := b.begin()
 		if err != nil {
 			return nil, nil, err
@@ -314,7 +375,7 @@ func (b *bout) minted(what string, change func(*Minting)) variant {
 
 // changed is a variant that presents the retry in a changed form.
 func (b *bout) changed(what string, change func(*flow) *Request) variant {
-	return variant{what, func() (*flow, *Request, error) {
+	return variant{what: what, make: func() (*flow, *Request, error) {
 		f, err := b.begin()
 		if err != nil {
 			return nil, nil, err

@@ -132,7 +132,7 @@ func (b *bout) same(variants ...variant) (string, error) {
 // free is a variant on the tool that takes any arguments: asked with some,
 // retried with others.
 func (b *bout) free(what string, asked, presented Members) variant {
-	return variant{what, func() (*flow, *Request, error) {
+	return variant{what: what, make: func() (*flow, *Request, error) {
 		f, err := b.beginAs(Alice, func(s *Scene) Call { return withAll(s.Free, asked) })
 		if err != nil {
 			return nil, nil, err

@@ -120,7 +120,10 @@ func (b *bout) tally(f *flow, kinds []string) (string, error) {
 }
 
 func times(n int) string {
-	if n == 1 {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)

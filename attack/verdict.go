@@ -60,6 +60,9 @@ func read(r *Reply) outcome {
 		Error  json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(r.Body, &msg) != nil {
+		if r.Status >= 400 && r.Status < 500 {
+			o.kind = serverError // its transport said no
+		}
 		return o
 	}
 	if msg.Error != nil {
