@@ -110,12 +110,12 @@ func (b *Bucket) walk(ctx context.Context, dir, prefix string, visit func(Object
 			}
 			continue
 		}
-		if !e.Type().IsRegular() || !strings.HasPrefix(name, prefix) {
+		if !strings.HasPrefix(name, prefix) {
 			continue
 		}
 		info, err := b.root.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-			continue // gone or replaced since the directory was read
+			continue // gone since the directory was read, or no object
 		}
 		if err != nil {
 			return fmt.Errorf("storagejanitor: list: %w", err)

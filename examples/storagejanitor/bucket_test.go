@@ -265,6 +265,27 @@ func TestDeleteOnlyNamesOfObjects(t *testing.T) {
 	}
 }
 
+// What is no regular file is kept even if size and time are as planned.
+func TestDeleteOnlyRegularFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "file", "")
+	link(t, "file", dir, "l")
+	b := open(t, dir)
+	for _, name := range []string{"d", "l"} {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fate, err := b.Delete(storagejanitor.Object{Name: name, Size: info.Size(), Modified: info.ModTime()})
+		if fate != storagejanitor.Changed || err != nil || !exists(t, dir, name) {
+			t.Errorf("%s: fate %d, %v", name, fate, err)
+		}
+	}
+}
+
 func TestOpenBucket(t *testing.T) {
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "missing")} {
 		if b, err := storagejanitor.OpenBucket(dir); err == nil || b != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -262,6 +263,40 @@ func TestReplay(t *testing.T) {
 		}
 		f.keeps(t, "logs/a.log")
 	})
+}
+
+// Many presentations at one time, with nothing but the claim between them.
+func TestOnePurgeOfManyAtOnce(t *testing.T) {
+	f := newFixture(t, &foil.Options{Once: foil.Off})
+	a, cs := logs(t, f), f.manual(t)
+	asked := purge(t, cs, a)
+	texts := make([]string, 16)
+	var wg sync.WaitGroup
+	for i := range texts {
+		wg.Go(func() {
+			res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: storagejanitor.PurgeTool, Arguments: a, RequestState: asked.RequestState,
+				InputResponses: mcp.InputResponseMap{"confirm": yes("")}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			texts[i] = textOf(res)
+		})
+	}
+	wg.Wait()
+	purged := 0
+	for _, text := range texts {
+		switch {
+		case strings.HasPrefix(text, "Purged 3"):
+			purged++
+		case !strings.HasPrefix(text, "REFUSED"):
+			t.Errorf("answered %q", text)
+		}
+	}
+	if purged != 1 {
+		t.Errorf("%d calls purged", purged)
+	}
+	f.wasDeleted(t, "logs/a.log", "logs/b.log", "logs/c.log")
 }
 
 func TestExpiredPlan(t *testing.T) {

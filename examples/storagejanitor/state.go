@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -135,7 +134,7 @@ func (s *state) verdict(answer mcp.InputResponse) verdict {
 	}
 	if s.Step == stepCount {
 		n, ok := a.Content[stepCount].(float64)
-		if ok && n == math.Trunc(n) && n == float64(s.Objects) {
+		if ok && n == float64(s.Objects) {
 			return yes
 		}
 		return unclear
