@@ -61,6 +61,8 @@ func checkUpdate(old, updated *Ring) error {
 		return fmt.Errorf("keyring: update has serial %d, must be %d", updated.serial, old.serial+1)
 	case updated.interop != old.interop:
 		return errors.New("keyring: an update cannot change whether the ring is an interop ring")
+	case len(updated.Marshal()) > maxDocument:
+		return fmt.Errorf("keyring: ring would have more than %d bytes, which nobody reads; keys leave it as they close", maxDocument)
 	}
 	return nil
 }

@@ -1,0 +1,398 @@
+package keyring_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foilmcp/foil/keyring"
+)
+
+// A fakeSource gives what the test puts into it, and counts and times the loads.
+type fakeSource struct {
+	mu    sync.Mutex
+	ring  *keyring.Ring
+	err   error
+	hang  bool
+	loads []time.Time
+}
+
+func (s *fakeSource) Load(ctx context.Context) (*keyring.Ring, error) {
+	s.mu.Lock()
+	s.loads = append(s.loads, time.Now())
+	ring, err, hang := s.ring, s.err, s.hang
+	s.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return ring, err
+}
+
+func (s *fakeSource) set(ring *keyring.Ring, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ring, s.err, s.hang = ring, err, false
+}
+
+func (s *fakeSource) since(t time.Time) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loads {
+		if l.After(t) {
+			n++
+		}
+	}
+	return n
+}
+
+// inBubble runs f with a Refresher on a fake clock. log is safe to read after a
+// synctest.Wait.
+func inBubble(t *testing.T, ring *keyring.Ring, f func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{ring: ring}
+		var log bytes.Buffer
+		r, err := keyring.NewRefresher(t.Context(), src, &keyring.RefresherOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, src, r, &log)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error("second Close:", err)
+		}
+	})
+}
+
+func wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func serial(t *testing.T, r *keyring.Refresher) int64 {
+	t.Helper()
+	ring, err := r.Ring()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring.Serial()
+}
+
+func TestRefresherNeedsAFirstLoad(t *testing.T) {
+	boom := errors.New("boom")
+	if _, err := keyring.NewRefresher(t.Context(), &fakeSource{err: boom}, nil); !errors.Is(err, boom) {
+		t.Error(err)
+	}
+	if _, err := keyring.NewRefresher(t.Context(), &fakeSource{}, nil); err == nil {
+		t.Error("a source without a ring is accepted")
+	}
+	for _, o := range []keyring.RefresherOptions{{MaxStale: -1}, {MaxStale: 8 * 24 * time.Hour}, {LoadTimeout: -1}} {
+		if _, err := keyring.NewRefresher(t.Context(), &fakeSource{ring: keyring.NewEphemeral()}, &o); err == nil {
+			t.Errorf("%+v accepted", o)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := keyring.NewRefresher(t.Context(), &fakeSource{hang: true}, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error("a source that hangs:", err)
+		}
+	})
+}
+
+func TestRefresherFollowsTheSource(t *testing.T) {
+	ring := newRing(t, nil)
+	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+		first, _ := r.Ring()
+		begin := time.Now()
+		wait(time.Hour)
+		// 40 thirds of the propagation time; a little more often, at random.
+		if n := src.since(begin); n < 40 || n > 52 {
+			t.Errorf("%d loads in an hour", n)
+		}
+		src.mu.Lock()
+		gaps := map[time.Duration]bool{}
+		for i := 1; i < len(src.loads); i++ {
+			gap := src.loads[i].Sub(src.loads[i-1])
+			gaps[gap] = true
+			if gap > 90*time.Second || gap < 72*time.Second {
+				t.Errorf("gap of %v", gap)
+			}
+		}
+		src.mu.Unlock()
+		if len(gaps) < 10 {
+			t.Error("no jitter")
+		}
+		if again, _ := r.Ring(); again != first {
+			t.Error("the same document makes another Ring: what codecs derived is lost")
+		}
+		src.set(rotate(t, ring, start).Ring, nil)
+		wait(100 * time.Second)
+		if serial(t, r) != 2 {
+			t.Error("the new ring is not in use")
+		}
+		if !strings.Contains(log.String(), "key ring changed") {
+			t.Error(log)
+		}
+		if st := r.Status(); !st.Ready || st.Stale || st.Serial != 2 || st.Error != "" || st.Age > 90*time.Second || r.Ready() != nil {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestRefresherOutage(t *testing.T) {
+	ring := newRing(t, nil)
+	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+		src.set(nil, errors.New("source away"))
+		wait(4 * time.Minute)
+		if err := r.Ready(); err != nil {
+			t.Error("not ready before the propagation time is over:", err)
+		}
+		if st := r.Status(); !st.Ready || !strings.Contains(st.Error, "source away") {
+			t.Errorf("%+v", st)
+		}
+		wait(2 * time.Minute)
+		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "source away") || errors.Is(err, keyring.ErrStale) {
+			t.Error("after the propagation time:", err)
+		}
+		if serial(t, r) != 1 {
+			t.Error("the ring is not used while not ready")
+		}
+		// Retries are quicker, but not hot.
+		from := time.Now()
+		wait(10 * time.Minute)
+		if n := src.since(from); n < 60 || n > 80 {
+			t.Errorf("%d retries in ten minutes", n)
+		}
+		wait(43*time.Minute + 50*time.Second) // 59:50 in all
+		if _, err := r.Ring(); err != nil {
+			t.Error("before max stale:", err)
+		}
+		wait(11 * time.Second)
+		if got, err := r.Ring(); !errors.Is(err, keyring.ErrStale) || got != nil {
+			t.Errorf("past max stale: %v, %v", got, err)
+		}
+		if st := r.Status(); !st.Stale || st.Ready || !errors.Is(r.Ready(), keyring.ErrStale) {
+			t.Errorf("%+v", st)
+		}
+		if strings.Count(log.String(), "key ring not ready") != 1 {
+			t.Errorf("not ready is not logged once:\n%s", log)
+		}
+		src.set(ring, nil)
+		wait(11 * time.Second)
+		if serial(t, r) != 1 || r.Ready() != nil || r.Status().Error != "" {
+			t.Error("it does not recover")
+		}
+		if !strings.Contains(log.String(), "refreshed again") {
+			t.Error("recovery is not logged")
+		}
+	})
+}
+
+// Close is not kept waiting by a source that hangs, and a hanging load is given up
+// in time for the next.
+func TestRefresherHangingSource(t *testing.T) {
+	ring := newRing(t, nil)
+	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+		src.mu.Lock()
+		src.hang = true
+		src.mu.Unlock()
+		from := time.Now()
+		wait(10 * time.Minute)
+		if n := src.since(from); n < 40 {
+			t.Errorf("only %d loads while they hang", n)
+		}
+		if !strings.Contains(r.Status().Error, "deadline") {
+			t.Errorf("%+v", r.Status())
+		}
+		wait(9 * time.Second) // somewhere inside a load, most likely
+		closed := time.Now()
+		r.Close()
+		if d := time.Since(closed); d > 0 {
+			t.Errorf("Close took %v", d)
+		}
+	})
+}
+
+func TestRefresherRefusesAlarmingChanges(t *testing.T) {
+	ring := mustParse(t, strings.Replace(doc(`[{"id":"a","secret":"`+b64(1)+`","seal_from":100},{"id":"b","secret":"`+b64(2)+`","seal_from":100}]`),
+		`"revoked":[]`, `"revoked":["a"]`, 1))
+	text := string(ring.Marshal())
+	edit := func(pairs ...string) *keyring.Ring {
+		t.Helper()
+		out := strings.NewReplacer(pairs...).Replace(text)
+		if out == text {
+			t.Fatal("edit changes nothing")
+		}
+		return mustParse(t, out)
+	}
+	next := `"serial": 8`
+	for _, tc := range []struct {
+		name, says string
+		ring       *keyring.Ring
+		err        error
+	}{
+		{"lower serial", "serial 7 to 6", edit(`"serial": 7`, `"serial": 6`), nil},
+		{"same serial, other content", "without a new serial", edit(`"keep": 86400`, `"keep": 86401`), nil},
+		{"interop", "interop", edit(`"serial": 7`, next, `"interop": false`, `"interop": true`), nil},
+		{"revocation taken back", `"a" was taken back`, edit(`"serial": 7`, next, "[\n    \"a\"\n  ]", "[]"), nil},
+		{"other bytes", `"b" has other bytes`, edit(`"serial": 7`, next, b64(2), b64(3)), nil},
+		{"malformed", "malformed", nil, errors.New("keyring: malformed")},
+		{"nothing", "no ring", nil, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+				src.set(tc.ring, tc.err)
+				if err := r.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("%v does not say %q", err, tc.says)
+				}
+				if got, _ := r.Ring(); got != ring {
+					t.Error("the ring in use changed")
+				}
+				wait(6 * time.Minute)
+				if r.Ready() == nil {
+					t.Error("it does not count as a failed refresh")
+				}
+				if !strings.Contains(log.String(), "level=WARN") {
+					t.Error("it is not logged")
+				}
+				if strings.Contains(log.String(), b64(2)[:6]) || strings.Contains(log.String(), b64(3)[:6]) {
+					t.Error("a key in the log")
+				}
+				wait(time.Hour)
+				if _, err := r.Ring(); !errors.Is(err, keyring.ErrStale) {
+					t.Error("it does not become stale:", err)
+				}
+				src.set(edit(`"serial": 7`, `"serial": 9`), nil)
+				wait(11 * time.Second)
+				if serial(t, r) != 9 {
+					t.Error("it does not recover")
+				}
+			})
+		})
+	}
+}
+
+func TestRefreshByHand(t *testing.T) {
+	ring := newRing(t, nil)
+	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+		src.set(rotate(t, ring, start).Ring, nil)
+		if err := r.Refresh(t.Context()); err != nil || serial(t, r) != 2 {
+			t.Error(err)
+		}
+		// A caller that gives up is no failure of the source.
+		src.mu.Lock()
+		src.hang = true
+		src.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Refresh(ctx); !errors.Is(err, context.DeadlineExceeded) || r.Status().Error != "" {
+			t.Errorf("%v, %+v", err, r.Status())
+		}
+		// Refreshes run one at a time; waiting for the turn ends with ctx.
+		ctx1, cancel1 := context.WithCancel(t.Context())
+		go r.Refresh(ctx1)
+		synctest.Wait()
+		ctx2, cancel2 := context.WithTimeout(t.Context(), time.Second)
+		defer cancel2()
+		before := src.since(time.Time{})
+		if err := r.Refresh(ctx2); !errors.Is(err, context.DeadlineExceeded) || src.since(time.Time{}) != before {
+			t.Errorf("%v: two refreshes at once", err)
+		}
+		cancel1()
+	})
+}
+
+// After Close the ring in use goes on until it is stale, and nothing loads.
+func TestRefresherClosed(t *testing.T) {
+	inBubble(t, newRing(t, nil), func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+		r.Close()
+		at := time.Now()
+		wait(30 * time.Minute)
+		if src.since(at) != 0 || serial(t, r) != 1 || r.Ready() == nil {
+			t.Error("closed Refresher is wrong")
+		}
+		wait(31 * time.Minute)
+		if _, err := r.Ring(); !errors.Is(err, keyring.ErrStale) {
+			t.Error(err)
+		}
+	})
+}
+
+// The wall clock counts as well as the monotonic one, which stops while a machine
+// sleeps; and a clock that is set back makes nothing fresh.
+func TestRefresherClockJumps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var jump time.Duration
+		wall := func() time.Time { return time.Now().Round(0).Add(jump) }
+		src := &fakeSource{ring: newRing(t, nil)}
+		r, err := keyring.NewRefresher(t.Context(), src, &keyring.RefresherOptions{Now: wall, MaxStale: 30 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		jump = 31 * time.Minute
+		if _, err := r.Ring(); !errors.Is(err, keyring.ErrStale) {
+			t.Error("after a sleep:", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var back time.Duration
+		// Add keeps the monotonic reading; a wall clock set back changes the other.
+		now := func() time.Time { return time.Now().Add(-back) }
+		src := &fakeSource{ring: newRing(t, nil)}
+		r, err := keyring.NewRefresher(t.Context(), src, &keyring.RefresherOptions{Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		back = 10 * time.Minute
+		if st := r.Status(); st.Age != 0 || !st.Ready {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// Ring may be called from many goroutines while the ring changes; run with -race.
+func TestRefresherConcurrently(t *testing.T) {
+	f, _ := newFile(t)
+	r, err := keyring.NewRefresher(t.Context(), f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			last := int64(0)
+			for range 200 {
+				ring, err := r.Ring()
+				if err != nil || ring.Serial() < last {
+					t.Errorf("serial %v after %d, %v", ring, last, err)
+				}
+				last = ring.Serial()
+				r.Status()
+				r.Ready()
+			}
+		})
+	}
+	for range 10 {
+		if _, err := rotateFile(t.Context(), f); err != nil {
+			t.Error(err)
+		}
+		if err := r.Refresh(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+	if serial(t, r) != 11 {
+		t.Error("not at the last ring")
+	}
+}
