@@ -103,8 +103,8 @@ func (j *Janitor) Register(server *mcp.Server) {
 	mcp.AddTool(server, &mcp.Tool{
 		Name:  PurgeTool,
 		Title: "Purge objects",
-		Description: "Deletes for good the objects whose names begin with a prefix, after the person has confirmed the exact list. " +
-			"Objects that appear or change while the person decides are kept.",
+		Description: "Deletes for good the objects whose names begin with a prefix, after the person has confirmed. The list is fixed when the person is asked: " +
+			"objects that appear or change while the person decides are kept.",
 		Annotations: &mcp.ToolAnnotations{OpenWorldHint: &closed}, // destructive is the default
 	}, j.purge)
 }
