@@ -1,7 +1,6 @@
 package keyring_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -52,13 +51,29 @@ func (s *fakeSource) since(t time.Time) (n int) {
 	return n
 }
 
-// inBubble runs f with a Refresher on a fake clock. log is safe to read after a
-// synctest.Wait.
-func inBubble(t *testing.T, ring *keyring.Ring, f func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer)) {
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// inBubble runs f with a Refresher on a fake clock.
+func inBubble(t *testing.T, ring *keyring.Ring, f func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *lockedBuffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		src := &fakeSource{ring: ring}
-		var log bytes.Buffer
+		var log lockedBuffer
 		r, err := keyring.NewRefresher(t.Context(), src, &keyring.RefresherOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +124,7 @@ func TestRefresherNeedsAFirstLoad(t *testing.T) {
 
 func TestRefresherFollowsTheSource(t *testing.T) {
 	ring := newRing(t, nil)
-	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *lockedBuffer) {
 		first, _ := r.Ring()
 		begin := time.Now()
 		wait(time.Hour)
@@ -149,7 +164,7 @@ func TestRefresherFollowsTheSource(t *testing.T) {
 
 func TestRefresherOutage(t *testing.T) {
 	ring := newRing(t, nil)
-	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *lockedBuffer) {
 		src.set(nil, errors.New("source away"))
 		wait(4 * time.Minute)
 		if err := r.Ready(); err != nil {
@@ -200,7 +215,7 @@ func TestRefresherOutage(t *testing.T) {
 // in time for the next.
 func TestRefresherHangingSource(t *testing.T) {
 	ring := newRing(t, nil)
-	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *lockedBuffer) {
 		src.mu.Lock()
 		src.hang = true
 		src.mu.Unlock()
@@ -248,7 +263,7 @@ func TestRefresherRefusesAlarmingChanges(t *testing.T) {
 		{"nothing", "no ring", nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+			inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *lockedBuffer) {
 				src.set(tc.ring, tc.err)
 				if err := r.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("%v does not say %q", err, tc.says)
@@ -282,7 +297,7 @@ func TestRefresherRefusesAlarmingChanges(t *testing.T) {
 
 func TestRefreshByHand(t *testing.T) {
 	ring := newRing(t, nil)
-	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *lockedBuffer) {
 		src.set(rotate(t, ring, start).Ring, nil)
 		if err := r.Refresh(t.Context()); err != nil || serial(t, r) != 2 {
 			t.Error(err)
@@ -312,7 +327,7 @@ func TestRefreshByHand(t *testing.T) {
 
 // After Close the ring in use goes on until it is stale, and nothing loads.
 func TestRefresherClosed(t *testing.T) {
-	inBubble(t, newRing(t, nil), func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *bytes.Buffer) {
+	inBubble(t, newRing(t, nil), func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *lockedBuffer) {
 		r.Close()
 		at := time.Now()
 		wait(30 * time.Minute)
