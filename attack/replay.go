@@ -44,7 +44,11 @@ func replays() []Attack {
 				if b.Door.Replicas() < 2 {
 					return "", fmt.Errorf("there is one replica only")
 				}
-				return b.twice(func(*flow) (int, int, error) { return 1, 2, nil })
+				f, err := b.spend(1)
+				if err != nil {
+					return "", err
+				}
+				return b.again(f, 2)
 			},
 		},
 		{
@@ -107,9 +111,8 @@ func (b *bout) tally(f *flow, kinds []string) (string, error) {
 		return got + ", and once " + other, nil
 	}
 	if b.Mode.Once == foil.Off {
-		b.note("acted %s", times(n))
-		if n < accepted {
-			b.note("the rest was told by the tool's own claim check that it was used")
+		if b.note("the tool acted %s", times(n)); n < accepted {
+			b.note("its own claim check stopped the rest")
 		}
 		return got, nil
 	}
@@ -120,10 +123,7 @@ func (b *bout) tally(f *flow, kinds []string) (string, error) {
 }
 
 func times(n int) string {
-	switch n {
-	case 0:
-		return "never"
-	case 1:
+	if n == 1 {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
@@ -205,21 +205,9 @@ func (b *bout) again(f *flow, replica int) (string, error) {
 		return fmt.Sprintf("refused, but acted %s", times(n)), nil
 	}
 	if v == Accepted {
-		b.note("acted %s", times(n))
+		b.note("the tool acted %s", times(n))
 	}
 	return v, nil
-}
-
-func (b *bout) twice(replicas func(*flow) (int, int, error)) (string, error) {
-	first, second, err := replicas(nil)
-	if err != nil {
-		return "", err
-	}
-	f, err := b.spend(first)
-	if err != nil {
-		return "", err
-	}
-	return b.again(f, second)
 }
 
 func runReplayAlias(b *bout) (string, error) {
@@ -282,7 +270,7 @@ func runDecline(b *bout) (string, error) {
 	case v == Refused && n != 0:
 		return fmt.Sprintf("refused, but acted %s", times(n)), nil
 	case v == Accepted:
-		b.note("acted %s", times(n))
+		b.note("the tool acted %s", times(n))
 	}
 	return v, nil
 }
