@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/attack"
+)
+
+// demoFlags are the flags of foil demo.
+type demoFlags struct {
+	replicas int
+	once     string
+	store    string
+	json     bool
+	serve    bool
+}
+
+const maxReplicas = 16
+
+func newDemoCmd() *cobra.Command {
+	var f demoFlags
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Attack a protected MCP server and show what is refused",
+		Long: `demo starts a real MCP server in several replicas, plays a client that confirms
+a deletion, and then plays the attacker: it changes, replays, forges, moves and
+delays the requestState that the client carries.
+
+The server is the storage janitor of the examples on a directory of files, over
+Streamable HTTP (MCP 2026-07-28). Its replicas are processes of this program on
+loopback ports; they share a key ring and one SQLite file, and requests go to
+them in turn. Everything is in a temporary directory and is gone afterwards.
+
+Each line tells the attack, what came of it, and the layer that stops it. A
+retry that is refused must spend nothing: after each refusal the honest retry is
+presented, and has to work.
+
+Exit codes: 0 all as expected, 1 not, 2 usage, 3 system failure.`,
+		Example: `  foil demo
+  foil demo --once off            # what binding and expiry alone let through
+  foil demo --replicas 3 --json
+  foil demo --store sqlite:/tmp/spent.db
+  foil demo --serve               # keep the server up for a client of your own`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			once, store, err := f.check()
+			if err != nil {
+				return err
+			}
+			return runDemo(c, &f, once, store)
+		},
+	}
+	fl := c.Flags()
+	fl.IntVar(&f.replicas, "replicas", 2, "number of server processes, from 2 (1 with --serve)")
+	fl.StringVar(&f.once, "once", "redeem", "single use: redeem, or off to see what passes without it")
+	fl.StringVar(&f.store, "store", "", "store of spent states, sqlite:FILE; by default one in a temporary directory")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.BoolVar(&f.serve, "serve", false, "attack nothing: stay up and print how to connect a client")
+	c.AddCommand(newDemoReplicaCmd())
+	return c
+}
+
+// check reads the flags.
+func (f *demoFlags) check() (once foil.Once, store string, err error) {
+	if once, err = foil.ParseOnce(f.once); err != nil {
+		return 0, "", usagef("--once: %s", strings.TrimPrefix(err.Error(), "foil: "))
+	}
+	least := 2
+	if f.serve {
+		least = 1
+	}
+	if f.replicas < least || f.replicas > maxReplicas {
+		return 0, "", usagef("--replicas is between %d and %d: the retry has to land on another process than the question", least, maxReplicas)
+	}
+	if f.json && f.serve {
+		return 0, "", usagef("--json and --serve exclude each other: --serve has no results")
+	}
+	kind, file, _ := strings.Cut(f.store, ":")
+	switch {
+	case f.store == "":
+	case kind == "memory":
+		return 0, "", usagef("--store memory: a memory of spent states dies with its process and is not seen by the other replicas, so a state could be replayed after a restart or elsewhere: use sqlite:FILE, or leave it out")
+	case kind != "sqlite" || file == "":
+		return 0, "", usagef("--store is sqlite:FILE, not %q", f.store)
+	}
+	return once, file, nil
+}
+
+func runDemo(c *cobra.Command, f *demoFlags, once foil.Once, store string) (err error) {
+	ctx := c.Context()
+	var logs io.Writer
+	if f.serve {
+		logs = c.ErrOrStderr()
+	}
+	start := time.Now()
+	fleet, err := startFleet(ctx, f.replicas, once, store, logs)
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	defer func() {
+		if e := fleet.Close(); e != nil && err == nil {
+			err = fmt.Errorf("clean up: %w", e)
+		}
+	}()
+	if f.serve {
+		return serveDemo(ctx, fleet, once, c.OutOrStdout())
+	}
+	show := newDemoReport(c.OutOrStdout(), c.ErrOrStderr(), f.json)
+	if err := show.start(f.replicas, once); err != nil {
+		return err
+	}
+	attacks := attack.Battery()
+	results, err := attack.Run(ctx, &attack.Config{
+		Door: fleet, App: fleet.bucket, Minter: fleet.minter, Mode: attack.Mode{Once: once},
+		Progress: show.progress(len(attacks)),
+	}, attacks)
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	return show.end(results, time.Since(start))
+}
+
+// interrupted says in plain words that somebody stopped the demo.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return &exitError{exitSystem, errors.New("interrupted")}
+	}
+	return err
+}
+
+// isTerminal reports whether w is a terminal that shows colours.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+}
