@@ -34,7 +34,9 @@ func Parse(doc []byte) (*Ring, error) {
 		return nil, fmt.Errorf("keyring: document: %w", err)
 	}
 	p := parser{obj: obj}
-	p.number("version", documentVersion, documentVersion)
+	if string(obj["version"]) != strconv.Itoa(documentVersion) {
+		p.fail("version must be %d", documentVersion)
+	}
 	r := &Ring{
 		serial:      p.number("serial", 1, maxSerial),
 		interop:     p.boolean("interop"),

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/foilmcp/foil/keyring"
+)
+
+// The commands under foil keys make, show and change a key ring. Only export
+// prints secrets.
+
+func newKeysCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "keys",
+		Short: "Make, show, rotate, revoke and export keys",
+		Long: `Make, show and change the key ring of a server or a fleet.
+
+--ring names where the ring is kept: a path or file:PATH for a file, which must be
+readable by its owner alone, or env:NAME for a document in an environment variable,
+which can be read and not changed.
+
+A rotation is one write. Servers follow it by themselves, by the clock: none needs to
+be told, reloaded or restarted.`,
+		Example: `  foil keys new --ring file:ring.json
+  foil keys show --ring file:ring.json
+  foil keys rotate --every 24h --ring file:ring.json
+  foil keys revoke 2026-11-30a --ring file:ring.json
+  foil keys export --format python --ring file:interop.json`,
+	}
+	c.AddCommand(newKeysNewCmd(), newKeysShowCmd(), newKeysRotateCmd(), newKeysRevokeCmd(), newKeysExportCmd())
+	return group(c)
+}
+
+// ringFlag is the source that every command under foil keys needs.
+type ringFlag struct{ spec string }
+
+func (r *ringFlag) add(c *cobra.Command) {
+	c.Flags().StringVar(&r.spec, "ring", "", "key ring: a path, file:PATH or env:NAME (required)")
+	_ = c.MarkFlagRequired("ring") // fails for an unknown flag only
+}
+
+func (r *ringFlag) source() (keyring.Source, error) {
+	source, err := keyring.ParseSource(r.spec)
+	if err != nil {
+		return nil, usagef("--ring: %w", err)
+	}
+	return source, nil
+}
+
+func (r *ringFlag) store() (keyring.Store, error) {
+	source, err := r.source()
+	if err != nil {
+		return nil, err
+	}
+	store, ok := source.(keyring.Store)
+	if !ok {
+		return nil, usagef("--ring: %v can be read and not written", source)
+	}
+	return store, nil
+}
+
+// keysTimeout bounds the wait for a source, and for other writers.
+const keysTimeout = 30 * time.Second
+
+func newKeysNewCmd() *cobra.Command {
+	var ring ringFlag
+	var interop, asJSON bool
+	var propagation, skew, maxTTL, keep time.Duration
+	c := &cobra.Command{
+		Use:   "new",
+		Short: "Make a ring with one key that seals at once",
+		Long: `Make a ring with one key that seals at once. A ring that exists is never
+overwritten: that is exit code 1.
+
+The four durations are promises that the schedule of every rotation is built on.
+They are whole seconds and the same for all servers of the ring.`,
+		Example: `  foil keys new --ring file:ring.json
+  foil keys new --ring file:ring.json --propagation 1m --skew 5s --max-ttl 15m
+  foil keys new --ring file:interop.json --interop`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			store, err := ring.store()
+			if err != nil {
+				return err
+			}
+			o := &keyring.RingOptions{Propagation: propagation, Skew: skew, MaxTTL: maxTTL, Keep: keep, Interop: interop}
+			// For the library zero means the default; on a command line it means zero.
+			f := c.Flags()
+			for _, d := range []struct {
+				name string
+				to   *time.Duration
+			}{{"propagation", &o.Propagation}, {"skew", &o.Skew}, {"max-ttl", &o.MaxTTL}, {"keep", &o.Keep}} {
+				switch {
+				case !f.Changed(d.name):
+					*d.to = 0
+				case *d.to < 0:
+					return usagef("--%s must not be negative", d.name)
+				case *d.to == 0:
+					*d.to = -1 // none, or an error where none makes no sense
+				}
+			}
+			r, err := keyring.NewRing(time.Now(), o)
+			if err != nil {
+				return usagef("%w", err)
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), keysTimeout)
+			defer cancel()
+			if err := store.Create(ctx, r); err != nil {
+				return ringError(err)
+			}
+			key := r.Keys()[0]
+			return printChange(c, asJSON, store, &keyring.Change{Ring: r, Added: key.ID(), SealFrom: key.SealFrom()},
+				fmt.Sprintf("created with key %s, which seals from now on", key.ID()))
+		},
+	}
+	ring.add(c)
+	f := c.Flags()
+	f.BoolVar(&interop, "interop", false, "share the ring with replicas that enforce neither single use nor flow limits (the Python SDK's); it rotates by hand")
+	f.DurationVar(&propagation, "propagation", keyring.DefaultPropagation, "how long a change may take to reach every server, outages included")
+	f.DurationVar(&skew, "skew", keyring.DefaultSkew, "largest difference between any two clocks, the stores' included")
+	f.DurationVar(&maxTTL, "max-ttl", keyring.DefaultMaxTTL, "longest life of a token")
+	f.DurationVar(&keep, "keep", keyring.DefaultKeep, "how much longer a superseded key opens, for recorded outcomes (with --interop: 0)")
+	addJSON(c, &asJSON)
+	return c
+}
+
+func addJSON(c *cobra.Command, asJSON *bool) {
+	c.Flags().BoolVar(asJSON, "json", false, "print JSON")
+}
+
+// ringError gives what the ring refuses exit code 1; all else is the system's.
+func ringError(err error) error {
+	for _, refusal := range []error{keyring.ErrExists, keyring.ErrInterop, keyring.ErrUnknownKey,
+		keyring.ErrTooEarly, keyring.ErrNoStep, keyring.ErrNoSealingKey} {
+		if errors.Is(err, refusal) {
+			return refusedf("%w", err)
+		}
+	}
+	return err
+}
+
+// changed is what a change prints as JSON.
+type changed struct {
+	OK          bool     `json:"ok"`
+	Changed     bool     `json:"changed"`
+	Serial      int64    `json:"serial"`
+	Added       string   `json:"added,omitempty"`
+	SealFrom    string   `json:"seal_from,omitempty"`
+	Removed     []string `json:"removed,omitempty"`
+	Revoked     string   `json:"revoked,omitempty"`
+	LostMinutes int      `json:"lost_minutes,omitempty"`
+}
+
+// printChange reports a change as JSON, or in the given words.
+func printChange(c *cobra.Command, asJSON bool, ring any, ch *keyring.Change, words string) error {
+	if asJSON {
+		return printJSON(c.OutOrStdout(), changed{true, ch.Changed(), ch.Ring.Serial(), ch.Added, utcTime(ch.SealFrom),
+			ch.Removed, ch.Revoked, ch.LostMinutes()})
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%v, serial %d: %s\n", ring, ch.Ring.Serial(), words)
+	return err
+}
+
+// utcTime writes a time, and nothing for the zero time.
+func utcTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

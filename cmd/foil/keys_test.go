@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestKeysExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	ring, interop := filepath.Join(dir, "ring"), filepath.Join(dir, "interop")
+	bad := filepath.Join(dir, "bad")
+	if err := os.WriteFile(bad, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(dir, "none")
+	for _, tt := range []struct {
+		args string
+		want int
+	}{
+		{"new --ring " + ring, exitOK},
+		{"new --interop --ring " + interop, exitOK},
+		{"new --ring " + ring, exitRefused},
+		{"new", exitUsage},
+		{"new --ring ftp:x", exitUsage},
+		{"new --ring env:X", exitUsage},
+		{"new --skew -1s --ring " + none, exitUsage},
+		{"new --propagation 0s --ring " + none, exitUsage},
+		{"new --max-ttl 1500ms --ring " + none, exitUsage},
+		{"new --ring " + filepath.Join(none, "none"), exitSystem},
+		{"show --ring " + ring, exitOK},
+		{"show --ring " + none, exitSystem},
+		{"show --ring " + bad, exitSystem},
+		{"show --at never --ring " + ring, exitUsage},
+		{"rotate --ring " + ring, exitOK},
+		{"rotate --every 24h --ring " + ring, exitOK},
+		{"rotate --every 0s --ring " + ring, exitUsage},
+		{"rotate --every -1h --ring " + ring, exitUsage},
+		{"rotate --ring " + none, exitSystem},
+		{"rotate --ring " + interop, exitRefused},
+		{"rotate now --ring " + ring, exitUsage},
+		{"rotate stage --ring " + ring, exitRefused},
+		{"rotate stage --ring " + interop, exitOK},
+		{"rotate activate --ring " + interop, exitOK},
+		{"rotate retire --ring " + interop, exitRefused},
+		{"revoke --ring " + ring, exitUsage},
+		{"revoke nope --ring " + ring, exitRefused},
+		{"revoke nope --ring " + bad, exitSystem},
+		{"export --ring " + ring, exitUsage},
+		{"export --format pem --ring " + ring, exitUsage},
+		{"export --format python --ring " + ring, exitRefused},
+		{"export --format python --ring " + interop, exitOK},
+		{"", exitUsage},
+		{"bogus", exitUsage},
+	} {
+		t.Run(strings.ReplaceAll(tt.args, dir+string(filepath.Separator), ""), func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			args := append([]string{"keys"}, strings.Fields(tt.args)...)
+			if got := run(args, strings.NewReader(""), &stdout, &stderr); got != tt.want {
+				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", got, tt.want, stdout.String(), stderr.String())
+			}
+		})
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a refused command wrote a ring")
+	}
+}
+
+// Each command says what it is for by example.
+func TestKeysHelp(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Example == "" || c.Long == "" {
+			t.Errorf("%s has no example or no long help", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Example) {
+			if !strings.Contains(line, "foil keys") {
+				t.Errorf("%s: example %q", c.CommandPath(), line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newKeysCmd())
+}

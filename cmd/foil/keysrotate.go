@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/foilmcp/foil/keyring"
+)
+
+func newKeysRotateCmd() *cobra.Command {
+	var ring ringFlag
+	var asJSON bool
+	var every time.Duration
+	c := &cobra.Command{
+		Use:   "rotate",
+		Short: "Add a key that takes over when every server knows it",
+		Long: `Add a key that takes over when every server knows it, and let the keys before it
+open for as long as anything they sealed may come back. Nothing else is to be done.
+
+With --every the ring is rotated only if its newest key is at least that old, so
+that a timer on every server may run this: one of them rotates.
+
+An interop ring rotates in three steps, by hand: stage, activate, retire.`,
+		Example: `  foil keys rotate --ring file:ring.json
+  foil keys rotate --every 24h --ring file:ring.json
+  foil keys rotate stage --ring file:interop.json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("every") && every <= 0 {
+				return usagef("--every must be more than zero")
+			}
+			return ring.change(c, asJSON, func(r *keyring.Ring, now time.Time) (*keyring.Change, error) {
+				return r.Rotate(now, every)
+			}, func(ch *keyring.Change) string {
+				if !ch.Changed() {
+					return fmt.Sprintf("not rotated, the newest key is younger than %v", every)
+				}
+				return fmt.Sprintf("rotated, key %s seals from %s%s", ch.Added, utcTime(ch.SealFrom), removed(ch))
+			})
+		},
+	}
+	ring.add(c)
+	addJSON(c, &asJSON)
+	c.Flags().DurationVar(&every, "every", 0, "rotate only if the newest key is at least this old")
+	c.AddCommand(newKeysStageCmd(), newKeysActivateCmd(), newKeysRetireCmd())
+	return c
+}
+
+func newKeysStageCmd() *cobra.Command {
+	var ring ringFlag
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "stage",
+		Short: "Interop, step 1: add a key that only opens",
+		Long: `Add a key to an interop ring that opens and does not seal yet. Then give every
+server that reads its keys at start the new export and restart it, all of them,
+before the next step.`,
+		Example: `  foil keys rotate stage --ring file:interop.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return ring.change(c, asJSON, (*keyring.Ring).Stage, func(ch *keyring.Change) string {
+				return fmt.Sprintf("staged key %s, which opens\n%s", ch.Added, restart("foil keys rotate activate"))
+			})
+		},
+	}
+	ring.add(c)
+	addJSON(c, &asJSON)
+	return c
+}
+
+func newKeysActivateCmd() *cobra.Command {
+	var ring ringFlag
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "activate",
+		Short: "Interop, step 2: let the staged key seal",
+		Long: `Let the staged key of an interop ring seal: in the export at once, and on servers
+that follow the ring when every one of them knows it. Every server that reads its
+keys at start must have been restarted since the key was staged. Then give those
+servers the new export and restart them, all of them, before the next step.`,
+		Example: `  foil keys rotate activate --ring file:interop.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return ring.change(c, asJSON, (*keyring.Ring).Activate, func(ch *keyring.Change) string {
+				return fmt.Sprintf("activated key %s, which seals from %s\n%s", ch.Added, utcTime(ch.SealFrom),
+					restart(fmt.Sprintf("%v after the last restart: foil keys rotate retire", ch.Ring.MaxTTL())))
+			})
+		},
+	}
+	ring.add(c)
+	addJSON(c, &asJSON)
+	return c
+}
+
+func newKeysRetireCmd() *cobra.Command {
+	var ring ringFlag
+	var asJSON, force bool
+	c := &cobra.Command{
+		Use:   "retire",
+		Short: "Interop, step 3: take the old keys out",
+		Long: `Take the keys before the sealing one out of an interop ring. Every server that
+reads its keys at start must have been restarted since the activation, and the
+longest life of a token have passed after that. Of that time the ring knows only its
+own part: it refuses while tokens of servers that follow it may be under way.`,
+		Example: `  foil keys rotate retire --ring file:interop.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return ring.change(c, asJSON, func(r *keyring.Ring, now time.Time) (*keyring.Change, error) {
+				return r.Retire(now, force)
+			}, func(ch *keyring.Change) string {
+				return "retired" + removed(ch) + "\n" + restart("")
+			})
+		},
+	}
+	ring.add(c)
+	addJSON(c, &asJSON)
+	c.Flags().BoolVar(&force, "force", false, "retire although tokens of the old keys may be under way: they will be refused")
+	return c
+}
+
+func newKeysRevokeCmd() *cobra.Command {
+	var ring ringFlag
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "revoke KEY",
+		Short: "Withdraw a key: nothing sealed under it opens any more",
+		Long: `Withdraw a key, for example because its secret got out. Servers that follow the
+ring stop honouring it with their next refresh, and without one after an hour at the
+latest (their MaxStale). If it is the key that seals, a new one takes over at once.
+
+What that costs is printed: honest flows that are under way are refused and begin
+again.`,
+		Example: `  foil keys revoke 2026-11-30a --ring file:ring.json`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return ring.change(c, asJSON, func(r *keyring.Ring, now time.Time) (*keyring.Change, error) {
+				return r.Revoke(now, args[0])
+			}, func(ch *keyring.Change) string {
+				if !ch.Changed() {
+					return fmt.Sprintf("key %s was revoked before", args[0])
+				}
+				words := "revoked key " + ch.Revoked
+				if ch.Added != "" {
+					words += fmt.Sprintf("; key %s seals from %s", ch.Added, utcTime(ch.SealFrom))
+				}
+				if ch.Lost > 0 {
+					words += fmt.Sprintf("\nThis costs at most %d minutes of flows: those under way are refused and begin again.", ch.LostMinutes())
+				}
+				if ch.Ring.Interop() {
+					words += "\n" + restart("")
+				}
+				return words
+			})
+		},
+	}
+	ring.add(c)
+	addJSON(c, &asJSON)
+	return c
+}
+
+// change applies fn to the ring in its store and reports what that did.
+func (r *ringFlag) change(c *cobra.Command, asJSON bool, fn func(*keyring.Ring, time.Time) (*keyring.Change, error), words func(*keyring.Change) string) error {
+	store, err := r.store()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), keysTimeout)
+	defer cancel()
+	var ch *keyring.Change
+	_, err = store.Update(ctx, func(ring *keyring.Ring) (*keyring.Ring, error) {
+		var err error
+		if ch, err = fn(ring, time.Now()); err != nil {
+			return nil, err
+		}
+		return ch.Ring, nil
+	})
+	if err != nil {
+		return ringError(err)
+	}
+	return printChange(c, asJSON, store, ch, words(ch))
+}
+
+func removed(ch *keyring.Change) string {
+	if len(ch.Removed) == 0 {
+		return ""
+	}
+	s := ", removed"
+	for _, id := range ch.Removed {
+		s += " " + id
+	}
+	return s
+}
+
+// restart says what is to be done by hand after a change of an interop ring.
+func restart(next string) string {
+	s := "Now run: foil keys export --format python, and restart every server that reads its keys at start."
+	if next != "" {
+		s += "\nWhen all have, " + next
+	}
+	return s
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/foilmcp/foil/keyring"
+)
+
+func newKeysShowCmd() *cobra.Command {
+	var ring ringFlag
+	var asJSON bool
+	var at string
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show which key does what, without secrets",
+		Long: `Show which key does what, now or at another time, without secrets.
+
+  sealing   seals new tokens and opens old ones
+  pending   opens, and seals from its time on
+  staged    opens, and seals when it is activated (interop rings)
+  opening   superseded: still opens
+  closed    no longer opens; leaves the ring with a later rotation
+  revoked   withdrawn: opens nothing`,
+		Example: `  foil keys show --ring file:ring.json
+  foil keys show --ring file:ring.json --at 2026-11-30T14:02:00Z
+  foil keys show --ring env:FOIL_RING --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			source, err := ring.source()
+			if err != nil {
+				return err
+			}
+			clock, err := clockAt(at)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), keysTimeout)
+			defer cancel()
+			r, err := source.Load(ctx)
+			if err != nil {
+				return err
+			}
+			shown := describe(r, clock())
+			if asJSON {
+				return printJSON(c.OutOrStdout(), shown)
+			}
+			return shown.print(c, source)
+		},
+	}
+	ring.add(c)
+	addAt(c, &at)
+	addJSON(c, &asJSON)
+	return c
+}
+
+type shownRing struct {
+	Serial      int64      `json:"serial"`
+	Interop     bool       `json:"interop"`
+	Propagation int64      `json:"propagation"`
+	Skew        int64      `json:"skew"`
+	MaxTTL      int64      `json:"max_ttl"`
+	Keep        int64      `json:"keep"`
+	Sealing     *string    `json:"sealing"` // null: nothing seals
+	Keys        []shownKey `json:"keys"`
+	Revoked     []string   `json:"revoked"`
+}
+
+type shownKey struct {
+	ID        string `json:"id"`
+	State     string `json:"state"`
+	SealFrom  string `json:"seal_from,omitempty"`
+	OpenUntil string `json:"open_until,omitempty"`
+}
+
+func describe(r *keyring.Ring, now time.Time) *shownRing {
+	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
+	s := &shownRing{
+		Serial: r.Serial(), Interop: r.Interop(), Propagation: seconds(r.Propagation()), Skew: seconds(r.Skew()),
+		MaxTTL: seconds(r.MaxTTL()), Keep: seconds(r.Keep()), Revoked: append([]string{}, r.RevokedIDs()...),
+	}
+	sealing, err := r.Sealing(now)
+	if err == nil {
+		id := sealing.ID()
+		s.Sealing = &id
+	}
+	for _, k := range r.Keys() {
+		until, _ := k.OpenUntil()
+		shown := shownKey{ID: k.ID(), SealFrom: utcTime(k.SealFrom()), OpenUntil: utcTime(until)}
+		switch {
+		case k.Revoked():
+			shown.State = "revoked"
+		case !k.Opens(now):
+			shown.State = "closed"
+		case k == sealing:
+			shown.State = "sealing"
+		case k.SealFrom().IsZero():
+			shown.State = "staged"
+		case k.SealFrom().After(now):
+			shown.State = "pending"
+		default:
+			shown.State = "opening"
+		}
+		s.Keys = append(s.Keys, shown)
+	}
+	return s
+}
+
+func (s *shownRing) print(c *cobra.Command, source any) error {
+	kind := ""
+	if s.Interop {
+		kind = ", interop"
+	}
+	length := func(seconds int64) time.Duration { return time.Duration(seconds) * time.Second }
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%v, serial %d%s\n", source, s.Serial, kind)
+	fmt.Fprintf(w, "propagation %v, skew %v, max ttl %v, keep %v\n\n", length(s.Propagation), length(s.Skew), length(s.MaxTTL), length(s.Keep))
+	fmt.Fprintln(w, "KEY\tSTATE\tSEALS FROM\tOPENS UNTIL")
+	dash := func(t string) string {
+		if t == "" {
+			return "-"
+		}
+		return t
+	}
+	for _, k := range s.Keys {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, k.State, dash(k.SealFrom), dash(k.OpenUntil))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if s.Sealing == nil {
+		fmt.Fprintln(c.ErrOrStderr(), "foil: warning: no key of this ring seals at that time: rotate it")
+	}
+	return nil
+}
+
+func newKeysExportCmd() *cobra.Command {
+	var ring ringFlag
+	var format string
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Print the keys, secrets included, for another program",
+		Long: `Print the keys to standard output, SECRETS INCLUDED.
+
+  --format python   what to paste into a server of the Python SDK: the key that
+                    seals first, then all others that open. Interop rings only,
+                    as that SDK enforces neither single use nor flow limits.
+  --format ring     the ring document, for example for an environment variable`,
+		Example: `  foil keys export --format python --ring file:interop.json >keys.py
+  FOIL_RING="$(foil keys export --format ring --ring file:ring.json)" server`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			source, err := ring.source()
+			if err != nil {
+				return err
+			}
+			if format != "python" && format != "ring" {
+				return usagef("--format must be python or ring")
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), keysTimeout)
+			defer cancel()
+			r, err := source.Load(ctx)
+			if err != nil {
+				return err
+			}
+			text := string(r.Marshal())
+			if format == "python" {
+				if text, err = r.ExportPython(time.Now()); err != nil {
+					return ringError(err)
+				}
+			}
+			if toTerminal(c.OutOrStdout()) {
+				fmt.Fprintln(c.ErrOrStderr(), "foil: warning: these are the secrets of the ring, and now they are on this terminal and in its history")
+			}
+			_, err = fmt.Fprint(c.OutOrStdout(), text)
+			return err
+		},
+	}
+	ring.add(c)
+	c.Flags().StringVar(&format, "format", "", "python or ring (required)")
+	_ = c.MarkFlagRequired("format") // fails for an unknown flag only
+	return c
+}
+
+// toTerminal reports whether what is written to w shows on a terminal.
+func toTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+}
