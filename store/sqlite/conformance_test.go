@@ -16,7 +16,12 @@ import (
 
 func open(t testing.TB, path string, opts *sqlite.Options) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path, opts)
+	var o sqlite.Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Timeout = time.Minute // the machine may be busy; see SetTimeout
+	s, err := sqlite.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -66,6 +71,18 @@ func lock(t testing.TB, path string) (unlock func()) {
 	}
 }
 
+// takeAway locks the file for so long that calls give up.
+func takeAway(t *testing.T, s *sqlite.Store, path string) (restore func()) {
+	t.Helper()
+	unlock := lock(t, path)
+	patient := s.SetTimeout(200 * time.Millisecond)
+	return func() {
+		t.Helper()
+		patient()
+		unlock()
+	}
+}
+
 // fill makes the file refuse to grow.
 func fill(t *testing.T, s *sqlite.Store) {
 	t.Helper()
@@ -76,7 +93,7 @@ func TestReplayConformance(t *testing.T) {
 	replaytest.Run(t, func(t *testing.T) *replaytest.Harness {
 		path := filepath.Join(t.TempDir(), "foil.db")
 		clock := replaytest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 123_456_789, time.UTC))
-		opts := &sqlite.Options{Now: clock.Now, Timeout: 500 * time.Millisecond}
+		opts := &sqlite.Options{Now: clock.Now}
 		s := open(t, path, opts)
 		return &replaytest.Harness{
 			Store: s.Replay(),
@@ -89,7 +106,7 @@ func TestReplayConformance(t *testing.T) {
 			},
 			Peer:  func(t *testing.T) replay.Store { return open(t, path, opts).Replay() },
 			Full:  func(t *testing.T) { fill(t, s) },
-			Break: func(t *testing.T) func() { return lock(t, path) },
+			Break: func(t *testing.T) func() { return takeAway(t, s, path) },
 		}
 	})
 }
@@ -98,7 +115,7 @@ func TestClaimsConformance(t *testing.T) {
 	claimchecktest.Run(t, func(t *testing.T) *claimchecktest.Harness {
 		path := filepath.Join(t.TempDir(), "foil.db")
 		clock := replaytest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 123_456_789, time.UTC))
-		opts := &sqlite.Options{Now: clock.Now, Timeout: 500 * time.Millisecond, MaxClaimBytes: 1 << 16}
+		opts := &sqlite.Options{Now: clock.Now, MaxClaimBytes: 1 << 16}
 		s := open(t, path, opts)
 		return &claimchecktest.Harness{
 			Store:      s.Claims(),
@@ -107,7 +124,7 @@ func TestClaimsConformance(t *testing.T) {
 			Reopen:     func(t *testing.T) claimcheck.Store { return open(t, path, opts).Claims() },
 			Peer:       func(t *testing.T) claimcheck.Store { return open(t, path, opts).Claims() },
 			Full:       func(t *testing.T) { fill(t, s) },
-			Break:      func(t *testing.T) func() { return lock(t, path) },
+			Break:      func(t *testing.T) func() { return takeAway(t, s, path) },
 		}
 	})
 }

@@ -128,9 +128,15 @@ func (s *Store) connect(ctx context.Context) (_ *conn, err error) {
 		}
 	}()
 	// Nothing is written before it is known whose file this is.
+	if _, err := sc.ExecContext(ctx, "BEGIN"); err != nil {
+		return nil, plain(err)
+	}
 	version, err := readVersion(ctx, sc)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := sc.ExecContext(ctx, "ROLLBACK"); err != nil {
+		return nil, plain(err)
 	}
 	if err := checkPragmas(ctx, sc); err != nil {
 		return nil, err

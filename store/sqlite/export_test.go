@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // Pragma runs a pragma on the store's connection, and on each that follows it.
@@ -27,6 +28,14 @@ func (s *Store) Pragma(t *testing.T, pragma string) {
 
 // OnBatch sets a function that is told how many calls each commit answered.
 func (s *Store) OnBatch(f func(n int)) { s.onBatch = f }
+
+// SetTimeout changes the timeout. The tests open a store with a long one, so
+// that a busy machine does not matter, and shorten it when they wait for it.
+func (s *Store) SetTimeout(d time.Duration) (restore func()) {
+	old := s.opts.Timeout
+	s.opts.Timeout = d
+	return func() { s.opts.Timeout = old }
+}
 
 // Waiting returns how many calls wait for their turn.
 func (s *Store) Waiting() int {

@@ -85,24 +85,26 @@ func TestOpenRefusesNegativeOptions(t *testing.T) {
 }
 
 func TestOpenTogether(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "foil.db")
-	var wg sync.WaitGroup
 	for range 8 {
-		wg.Go(func() {
-			s, err := sqlite.Open(t.Context(), path, nil)
-			if err != nil {
-				t.Errorf("Open: %v", err)
-				return
-			}
-			if first, err := s.Replay().Use(t.Context(), newID(), time.Now().Add(time.Minute)); !first || err != nil {
-				t.Errorf("Use = %v, %v", first, err)
-			}
-			if err := s.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
+		path := filepath.Join(t.TempDir(), "foil.db")
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				s, err := sqlite.Open(t.Context(), path, &sqlite.Options{Timeout: time.Minute})
+				if err != nil {
+					t.Errorf("Open: %v", err)
+					return
+				}
+				if first, err := s.Replay().Use(t.Context(), newID(), time.Now().Add(time.Minute)); !first || err != nil {
+					t.Errorf("Use = %v, %v", first, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+		}
+		wg.Wait()
 	}
-	wg.Wait()
 }
 
 func TestOpenRefusesForeignFiles(t *testing.T) {

@@ -164,7 +164,7 @@ func TestProcessesRace(t *testing.T) {
 
 // killChild prints each ID right after Use reported it as first.
 func killChild(path string) error {
-	s, err := sqlite.Open(context.Background(), path, nil)
+	s, err := sqlite.Open(context.Background(), path, &sqlite.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
 	}

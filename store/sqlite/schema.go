@@ -39,14 +39,10 @@ var schema = [schemaVersion][]string{{
 	`CREATE INDEX claim_expires ON claim (expires)`,
 }}
 
-type querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // readVersion returns the schema version of the file, 0 if it is empty. It
-// writes nothing, so that a foreign file stays as it was.
-func readVersion(ctx context.Context, q querier) (version int, err error) {
+// writes nothing, so that a foreign file stays as it was. It must run in a
+// transaction: another process may be migrating between two of its reads.
+func readVersion(ctx context.Context, q *sql.Conn) (version int, err error) {
 	var app, tables int
 	for _, r := range []struct {
 		query string
