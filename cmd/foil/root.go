@@ -23,7 +23,7 @@ Exit codes: 0 ok, 1 refused or not as expected, 2 usage, 3 system failure.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newKeysCmd(), newTokenCmd(), newVersionCmd())
+	root.AddCommand(newDemoCmd(), newKeysCmd(), newTokenCmd(), newVersionCmd())
 	return group(root)
 }
 
