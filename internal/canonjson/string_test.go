@@ -223,7 +223,7 @@ func TestByteOrderIsCodePointOrder(t *testing.T) {
 func TestKeyOrder(t *testing.T) {
 	// In code point order. In UTF-16 units the emoji would come before U+E000.
 	keys := []string{
-		`""`, `"\u0000"`, `"\u0000\u0000"`, `"\n"`, `"\""`, `"10"`, `"9"`, `"A"`, `"\\"`, `"a"`, `"a\u0000"`, `"a\u0000b"`, `"aa"`, `"abcdefgh"`,
+		`""`, `"\u0000"`, `"\u0000\u0000"`, `"\n"`, `"\""`, `"10"`, `"9"`, `"A"`, `"\\"`, `"a"`, `"a\u0000"`, `"a\u0000b"`, `"aa"`, `"abcdef"`, `"abcdef "`, `"abcdefg"`, `"abcdefg "`, `"abcdefg!"`, `"abcdefgh"`,
 		`"abcdefgh\u0000"`, `"abcdefghi"`, `"abcdefgi"`, `"b"`, `"\u007f"`, `"\u0080"`, `"\u07ff"`, `"\u0800"`, `"\ud7ff"`,
 		`"\ud800"`, `"\ud800a"`, `"\udbff"`, `"\udc00"`, `"\udfff"`, `"\ue000"`, `"\uffff"`, `"\ud800\udc00"`, `"\ud83d\ude00"`, `"\udbff\udfff"`,
 	}
