@@ -104,8 +104,9 @@ func Key(claim string) (key [sha256.Size]byte, ok bool) {
 	if !ok || len(text) != base64.RawURLEncoding.EncodedLen(claimBytes) {
 		return key, false
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	// Strict lets CR and LF through; encoding again does not.
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	// The decoder lets stray bits, CR and LF through, in its strict form CR and
+	// LF; encoding again lets nothing through.
 	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != text {
 		return key, false
 	}

@@ -192,6 +192,22 @@ func TestContextEndsWhileUnderWay(t *testing.T) {
 	mustUse(t, s, queued, true) // not spent, as the error said
 }
 
+// ended is a context that has ended but tells only who asks.
+type ended struct{ context.Context }
+
+func (ended) Err() error { return context.Canceled }
+
+// The context is asked before the call joins a transaction: afterwards it would
+// depend on chance whether the ID is spent.
+func TestContextIsAskedFirst(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "foil.db"), nil)
+	id := newID()
+	if first, err := s.Replay().Use(ended{t.Context()}, id, time.Now().Add(time.Minute)); first || !errors.Is(err, context.Canceled) {
+		t.Fatalf("Use = %v, %v; want context.Canceled", first, err)
+	}
+	mustUse(t, s, id, true)
+}
+
 func TestTimeoutOfASlowDisk(t *testing.T) {
 	var clock gatedClock
 	s := open(t, filepath.Join(t.TempDir(), "foil.db"), &sqlite.Options{Now: clock.Now})

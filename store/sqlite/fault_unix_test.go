@@ -142,7 +142,7 @@ func TestFullIsErrFull(t *testing.T) {
 
 // readOnlyChild prints what Open and Use say.
 func readOnlyChild(path string) error {
-	s, err := sqlite.Open(context.Background(), path, &sqlite.Options{Timeout: time.Second})
+	s, err := sqlite.Open(context.Background(), path, &sqlite.Options{Timeout: time.Minute})
 	if err != nil {
 		fmt.Println("Open:", err)
 		return nil

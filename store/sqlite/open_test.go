@@ -24,7 +24,7 @@ func mustUse(t testing.TB, s *sqlite.Store, id []byte, want bool) {
 
 func wantOpenError(t *testing.T, path, want string) {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path, &sqlite.Options{Timeout: time.Second})
+	s, err := sqlite.Open(t.Context(), path, &sqlite.Options{Timeout: time.Minute})
 	if err == nil {
 		_ = s.Close()
 		t.Fatalf("Open succeeded, want an error with %q", want)
