@@ -103,6 +103,7 @@ func (m *Minter) guard(key Key, at time.Time, audience string, flow time.Duratio
 	}
 	return foil.New(codec, &foil.Options{
 		Audience: audience, Once: foil.Off, TTL: m.ttl(), FlowLimit: flow, Without: everything,
+		AmbiguousArguments: foil.Allow, MaxToken: 8 << 20,
 		Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return at },
 	})
 }

@@ -33,6 +33,9 @@ func parsing() []Attack {
 					twice("one key spelt with an escape", func(f *flow) Members {
 						return f.call.Arguments.After(Member{escaped(f.scene.Changed), quote(f.scene.Decoy)})
 					}),
+					b.ambiguous("a token that was minted for the decoy last", func(f *flow) Members {
+						return f.call.Arguments.After(M(f.scene.Changed, quote(f.scene.Decoy)))
+					}),
 					b.free("inside another object", Members{M("x", `{"a":1}`)}, Members{M("x", `{"a":1,"a":1}`)}),
 				)
 			},
@@ -46,6 +49,23 @@ func parsing() []Attack {
 			must: []string{Refused, NotVisible}, run: runTwoStates,
 		},
 	}
+}
+
+// ambiguous is a variant with arguments that the token was minted for, so that
+// only strict parsing can refuse them.
+func (b *bout) ambiguous(what string, args func(*flow) Members) variant {
+	return variant{what: what, make: func() (*flow, *Request, error) {
+		f, err := b.begin()
+		if err != nil {
+			return nil, nil, err
+		}
+		c := f.call
+		c.Arguments = args(f)
+		token, err := b.mint(f, func(m *Minting) { m.Call = c })
+		r := f.retryOf(c)
+		r.Params = r.Params.Set("requestState", quote(token))
+		return f, r, err
+	}}
 }
 
 // title writes a name with its first letter in upper case.
@@ -62,7 +82,9 @@ func runCaseTwin(b *bout) (string, error) {
 			return f.retryOf(c)
 		})
 	}
-	v, err := b.each(twin(true), twin(false))
+	v, err := b.each(twin(true), twin(false), b.ambiguous("a token that was minted for the twin", func(f *flow) Members {
+		return f.call.Arguments.After(M(title(f.scene.Changed), quote(f.scene.Decoy)))
+	}))
 	if err != nil || v != Refused {
 		return v, err
 	}

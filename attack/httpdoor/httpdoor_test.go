@@ -93,7 +93,7 @@ func TestTurns(t *testing.T) {
 	}
 	got := []string{send(0), send(0), send(0), send(2), send(2)}
 	two.Close()
-	d.Close() // an idle connection may be noticed late
+	d.Close()                                    // an idle connection may be noticed late
 	got = append(got, send(0), send(0), send(2)) // the dead one is passed over, unless asked for
 	d.Move(2, one.URL)
 	got = append(got, send(2))
