@@ -104,7 +104,7 @@ func TestMemoryPrintsNothing(t *testing.T) {
 // A million live IDs must fit into 100 MB; otherwise the default bound is no
 // bound.
 func TestMemoryBytesPerID(t *testing.T) {
-	perID, _ := fill(t, 250_000)
+	perID, _ := fill(t, 100_000)
 	t.Logf("%.1f bytes per ID", perID)
 	if perID > 100 {
 		t.Errorf("%.1f bytes per ID, want at most 100", perID)
