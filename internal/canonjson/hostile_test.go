@@ -101,7 +101,7 @@ func TestHostile(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			perByte := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(tt.text))
 			t.Logf("%v, %.1f bytes allocated for each byte", took.Round(time.Millisecond), perByte)
-			if perByte > tt.perByte {
+			if perByte > tt.perByte && !raceEnabled { // it makes sync.Pool forget
 				t.Errorf("%.1f bytes allocated for each byte, at most %.0f expected", perByte, tt.perByte)
 			}
 			if took > worstFactor*baseline { // perhaps the machine stood still
