@@ -1,0 +1,211 @@
+package attack
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/keyring"
+)
+
+// What the first release of the demo must show.
+var required = []string{
+	"honest", "key-order", "white-space", "meta-changes", "tamper-each-part", "truncate", "tampered-suffix", "alias-spelling",
+	"version-swap", "kid-swap", "forge-unkeyed", "other-user", "other-issuer", "dropped-login", "late", "from-the-future",
+	"other-method", "other-target", "changed-argument", "number-games", "duplicate-key", "other-service", "retired-key",
+	"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "decline-then-accept", "fork", "no-state", "oversize",
+}
+
+func TestBatteryIsComplete(t *testing.T) {
+	var names []string
+	for _, a := range Battery() {
+		if slices.Contains(names, a.Name) {
+			t.Errorf("%s is there twice", a.Name)
+		}
+		names = append(names, a.Name)
+		if a.Does == "" || len(a.must) == 0 || a.run == nil {
+			t.Errorf("%s lacks a part", a.Name)
+		}
+		if a.StoppedBy == "" != (a.must[0] == Accepted) {
+			t.Errorf("%s is expected to be %v and stopped by %q", a.Name, a.must, a.StoppedBy)
+		}
+	}
+	for _, n := range required {
+		if !slices.Contains(names, n) {
+			t.Errorf("%s is missing", n)
+		}
+	}
+	if got := Named("fork", "honest"); len(got) != 2 || got[0].Name != "honest" || got[1].Name != "fork" {
+		t.Errorf("Named keeps neither the names nor the order: %d", len(got))
+	}
+}
+
+func TestExpect(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		mode Mode
+		want string
+	}{
+		{"other-user", Mode{}, "refused"},
+		{"other-user", Mode{Once: foil.Off}, "refused"},
+		{"other-user", Mode{Without: foil.BindPrincipal}, "accepted"},
+		{"other-user", Mode{Without: foil.BindExpiry}, "refused"},
+		{"other-user", Mode{Once: foil.Off, Without: foil.BindPrincipal | foil.BindExpiry}, "accepted"},
+		{"replay-5", Mode{Once: foil.Redeem}, "1 of 5"},
+		{"replay-5", Mode{Once: foil.Off}, "5 of 5"},
+		{"replay-race", Mode{Once: foil.Off}, "64 of 64"},
+		{"fork", Mode{Once: foil.Off}, "accepted"},
+		{"replay-alias", Mode{Once: foil.Off}, "refused"},
+		{"two-states", Mode{}, "refused or not-visible"},
+		{"pre-answered", Mode{}, "asked-again"},
+	} {
+		if got := strings.Join(Named(test.name)[0].Expect(test.mode), " or "); got != test.want {
+			t.Errorf("%s in %+v: %q, want %q", test.name, test.mode, got, test.want)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	const refusal = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state"}}`
+	for _, test := range []struct{ body, want string }{
+		{`{"jsonrpc":"2.0","id":1,"error":` + refusal + `}`, Refused},
+		{`{"jsonrpc":"2.0","id":1,"error":{"code":-32602, "message":"Invalid or expired requestState", "data":{ "reason":"invalid_request_state"}}}`, Refused},
+		{`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Invalid params","data":{"reason":"ambiguous_arguments"}}}`, ambiguous},
+		{`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":{"reason":"request_state_unavailable"}}}`, Unavailable},
+		// Near misses of the frozen error tell something.
+		{`{"error":{"code":-32602,"message":"Invalid or expired requestState"}}`, serverError},
+		{`{"error":{"code":-32600,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state"}}}`, serverError},
+		{`{"error":{"code":-32602,"message":"Invalid requestState","data":{"reason":"invalid_request_state"}}}`, serverError},
+		{`{"error":{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"expired"}}}`, serverError},
+		{`{"error":{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","why":"expired"}}}`, serverError},
+		{`{"error":{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state"},"more":1}}`, serverError},
+		{`{"result":{"resultType":"complete","content":[]}}`, Accepted},
+		{`{"result":{"content":[]}}`, Accepted},
+		{`{"result":{"resultType":"input_required","requestState":"x","inputRequests":{}}}`, AskedAgain},
+		{`{"result":{"resultType":"task"}}`, unreadable},
+		{`{"jsonrpc":"2.0","id":1}`, unreadable},
+		{`nonsense`, unreadable},
+		{``, unreadable},
+	} {
+		if got := read(&Reply{Body: []byte(test.body)}).kind; got != test.want {
+			t.Errorf("%s\nis %q, want %q", test.body, got, test.want)
+		}
+	}
+	if got := read(&Reply{Status: 400, Body: []byte("bad request")}).kind; got != serverError {
+		t.Errorf("a plain 400 is %q", got)
+	}
+	if got := read(&Reply{Status: 502, Body: []byte("bad gateway")}).kind; got != unreadable {
+		t.Errorf("a plain 502 is %q", got)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	got := redact([]byte(` {"requestState" : "v1.a\"b","text":"the-token foil-claim.AbC-1 state-of-it tiny"} `), []string{"the-token", "state-of-it", "tiny"})
+	want := `{"requestState" : "[redacted]","text":"[redacted] [redacted] [redacted] tiny"}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := redact([]byte(strings.Repeat("ü", mostWire)), nil); len(got) > mostWire+len("…") {
+		t.Errorf("a long reply keeps %d bytes", len(got))
+	}
+}
+
+func TestMembers(t *testing.T) {
+	m := Members{M("a", "1"), M("b", `"x"`)}
+	for got, want := range map[string]string{
+		m.JSON():                          `{"a":1,"b":"x"}`,
+		m.Set("a", "2").JSON():            `{"a":2,"b":"x"}`,
+		m.Set("c", "{}").JSON():           `{"a":1,"b":"x","c":{}}`,
+		m.Without("a").JSON():             `{"b":"x"}`,
+		m.Before(M("a", "0")).JSON():      `{"a":0,"a":1,"b":"x"}`,
+		m.After(M("<&>\"", "1")).JSON():   `{"a":1,"b":"x","<&>\"":1}`,
+		Members(nil).JSON():               `{}`,
+		escaped("é"):                      `"\u00E9"`,
+		Members{{`"\u0061"`, "1"}}.JSON(): `{"\u0061":1}`,
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if m.JSON() != `{"a":1,"b":"x"}` {
+		t.Error("a copy shares its members")
+	}
+}
+
+// TestForms shows that the forms reach every part of a token and differ from it.
+func TestForms(t *testing.T) {
+	_, minter, err := NewRing(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	minter.Audience = "x"
+	token, err := minter.Mint(t.Context(), Minting{Call: Call{Method: foil.MethodToolsCall, Target: "t"}, Login: Alice})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]bool{}
+	n := 0
+	for what, form := range flips(token) {
+		if form == token {
+			t.Errorf("%s changes nothing", what)
+		}
+		if _, part, ok := strings.Cut(what, "("); ok {
+			parts[strings.TrimSuffix(part, ")")] = true
+		}
+		n++
+	}
+	if want := len(token) + len(dissect(token).raw); n != want {
+		t.Errorf("%d flips, want one for each of %d characters and bytes", n, want)
+	}
+	if diff := cmp.Diff(map[string]bool{"key id": true, "nonce": true, "body": true, "tag": true}, parts); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
+	}
+	n = 0
+	for _, form := range cuts(token) {
+		if len(form) >= len(token) {
+			t.Error("a cut that is no cut")
+		}
+		n++
+	}
+	if n < len(token)-1 {
+		t.Errorf("%d cuts of %d characters", n, len(token))
+	}
+	for what, form := range extensions(token) {
+		if len(form) <= len(token) {
+			t.Errorf("%s is no extension", what)
+		}
+	}
+}
+
+func TestNewRing(t *testing.T) {
+	now := time.Now()
+	doc, minter, err := NewRing(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := keyring.Parse(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, err := ring.Sealing(now); err != nil || k.ID() != "active" {
+		t.Errorf("the key that seals is %v, %v", k, err)
+	}
+	if ring.MaxTTL() != minter.TTL || ring.Skew() != minter.Skew {
+		t.Errorf("the ring has %v and %v, the minter %v and %v", ring.MaxTTL(), ring.Skew(), minter.TTL, minter.Skew)
+	}
+	for id, opens := range map[string]bool{"active": true, "retired": false, "revoked": false} {
+		if k := ring.Key(id); k == nil || k.Opens(now) != opens {
+			t.Errorf("key %s opens: want %t", id, opens)
+		}
+	}
+}
+
+func TestRunNeedsAll(t *testing.T) {
+	if _, err := Run(t.Context(), &Config{}, Battery()); err == nil {
+		t.Error("a battery without a door")
+	}
+}
