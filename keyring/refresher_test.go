@@ -126,6 +126,7 @@ func TestRefresherFollowsTheSource(t *testing.T) {
 	ring := newRing(t, nil)
 	inBubble(t, ring, func(t *testing.T, src *fakeSource, r *keyring.Refresher, log *lockedBuffer) {
 		first, _ := r.Ring()
+		src.set(mustParse(t, string(ring.Marshal())), nil)
 		begin := time.Now()
 		wait(time.Hour)
 		// 40 thirds of the propagation time; a little more often, at random.
@@ -341,8 +342,8 @@ func TestRefresherClosed(t *testing.T) {
 	})
 }
 
-// The wall clock counts as well as the monotonic one, which stops while a machine
-// sleeps; and a clock that is set back makes nothing fresh.
+// A jump of the wall clock, as after a machine slept, makes the ring stale; a clock
+// that is set back makes no age negative.
 func TestRefresherClockJumps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var jump time.Duration

@@ -256,6 +256,24 @@ func TestRevokePending(t *testing.T) {
 	}
 }
 
+// A writer whose clock is ahead revokes the key in force; for one whose clock is
+// behind neither that key nor its replacement seals yet. When it revokes the latter
+// too, the former must not be what comes into force.
+func TestRevokeOnClocksApart(t *testing.T) {
+	c := rotate(t, newRing(t, nil), start.Add(time.Hour))
+	from := c.SealFrom
+	c = revoke(t, c.Ring, from.Add(10*time.Second), "2026-11-30b")
+	c = revoke(t, c.Ring, from.Add(-5*time.Second), c.Added)
+	for at := from.Add(-time.Minute); at.Before(from.Add(time.Hour)); at = at.Add(time.Second) {
+		if sealing(t, c.Ring, at) == "none" {
+			t.Fatalf("nothing seals at %v\n%s", at, c.Ring.Marshal())
+		}
+	}
+	if !slices.Equal(c.Removed, []string{"2026-11-30b", "2026-11-30c"}) {
+		t.Errorf("removed %v", c.Removed)
+	}
+}
+
 // If nothing seals and nothing is going to, the new key does at once.
 func TestRotateAfterAnOutage(t *testing.T) {
 	dead := mustParse(t, doc(`[{"id":"a","secret":"`+b64(1)+`","seal_from":100,"open_until":900}]`))
@@ -325,7 +343,7 @@ func TestInteropRotation(t *testing.T) {
 	if sealing(t, active.Ring, now) != "2026-11-30a" {
 		t.Error("a replica that refreshes late may not know the staged key yet")
 	}
-	if py, _ := active.Ring.ExportPython(now); !strings.Contains(py, "b, seals") || !strings.Contains(py, "a, opens") {
+	if py, _ := active.Ring.ExportPython(now); !strings.Contains(py, "30b, seals") || !strings.Contains(py, "30a, opens") {
 		t.Error("a replica that is restarted now must be given the new key first")
 	}
 	seals(active.Ring, active.SealFrom, "b")
@@ -401,7 +419,7 @@ func TestInteropRevoke(t *testing.T) {
 		t.Error("no key took over")
 	}
 	py, _ := c.Ring.ExportPython(now)
-	if strings.Contains(py, "30a") || !strings.Contains(py, "b, seals") {
+	if strings.Contains(py, "2026-11-30a") || !strings.Contains(py, "b, seals") {
 		t.Error(py)
 	}
 	// A staged key may be known to all already; it takes over.
