@@ -43,11 +43,6 @@ func TestVectors(t *testing.T) {
 	}
 	for i, v := range list {
 		t.Run(v.Name, func(t *testing.T) {
-			for _, k := range v.Keys {
-				if _, err := hex.DecodeString(k); err != nil {
-					t.Fatal(err)
-				}
-			}
 			// Read here, as encoding/json would lose lone surrogates.
 			state, _, err := canonjson.DecodeString(member(t, raw[i], "state"))
 			if err != nil {
@@ -77,7 +72,10 @@ func TestVectors(t *testing.T) {
 			// And foil opens what the SDK mints now.
 			c := call{now: unix(v.Now), principal: v.Principal, audience: v.Audience, method: v.Method}
 			for _, k := range v.Keys {
-				b, _ := hex.DecodeString(k)
+				b, err := hex.DecodeString(k)
+				if err != nil {
+					t.Fatal(err)
+				}
 				c.secrets = append(c.secrets, string(b))
 			}
 			req := c.request()
