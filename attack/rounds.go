@@ -86,8 +86,7 @@ func answers() []Attack {
 	}
 }
 
-// unacted presents something that must be asked about again, with nothing done
-// and the honest retry still good.
+// unacted presents something that must be asked about again, with nothing done.
 func (b *bout) unacted(change func(*flow) (*Request, error)) (string, error) {
 	f, err := b.begin()
 	if err != nil {
@@ -108,6 +107,12 @@ func (b *bout) unacted(change func(*flow) (*Request, error)) (string, error) {
 	decided := b.last
 	if finding, err := b.did(f, 0); finding != "" || err != nil {
 		return v + ", but " + finding, err
+	}
+	if _, sent := req.Params.Get("requestState"); !sent || v == Refused {
+		// What was presented spent nothing of this flow.
+		if got, err := b.honest(f); err != nil || got != Accepted {
+			return v + ", but then the honest retry: " + got, err
+		}
 	}
 	b.last = decided
 	return v, nil

@@ -72,6 +72,14 @@ func run(t *testing.T, cfg *attack.Config, attacks []attack.Attack) []attack.Res
 	return results
 }
 
+// light is the battery without the attacks of very many or very large requests,
+// none of which gets as far as a binding.
+func light() []attack.Attack {
+	return slices.DeleteFunc(attack.Battery(), func(a attack.Attack) bool {
+		return slices.Contains([]string{"tamper-each-part", "truncate", "oversize", "deep"}, a.Name)
+	})
+}
+
 // TestBattery runs every attack against a Guard with everything on, and with one
 // layer after the other switched off by name: then just what that layer alone
 // stops must get through.
@@ -82,7 +90,11 @@ func TestBattery(t *testing.T) {
 	}
 	for _, mode := range modes {
 		t.Run(fmt.Sprintf("once=%v,without=%v", mode.Once, mode.Without), func(t *testing.T) {
-			for _, r := range run(t, site(t, mode, nil), attack.Battery()) {
+			attacks := attack.Battery()
+			if mode.Without != 0 {
+				attacks = light()
+			}
+			for _, r := range run(t, site(t, mode, nil), attacks) {
 				t.Run(r.Name, func(t *testing.T) {
 					if !r.OK {
 						t.Errorf("got %q, want %q\nnote: %s\nwire: %s", r.Got, r.Expected, r.Note, r.Wire)
@@ -116,7 +128,7 @@ func TestNamesLayer(t *testing.T) {
 			cfg := site(t, test.mode, nil)
 			cfg.Mode = attack.Mode{Once: foil.Redeem}
 			var red []string
-			for _, r := range run(t, cfg, attack.Battery()) {
+			for _, r := range run(t, cfg, light()) {
 				if !r.OK {
 					red = append(red, r.Name)
 				}
