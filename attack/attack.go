@@ -49,7 +49,7 @@ func (a *Attack) Expect(m Mode) []string {
 func Battery() []Attack {
 	return slices.Concat(
 		harmless(), integrity(), principals(), expiry(), requests(), parsing(), audience(), keys(),
-		replays(), rounds(), answers(), limits(), oracles(),
+		replays(), rounds(), answers(), limits(), lookouts(),
 	)
 }
 

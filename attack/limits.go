@@ -1,11 +1,7 @@
 package attack
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 )
@@ -107,95 +103,4 @@ func (b *bout) bounded(v variant) (string, error) {
 		return finding, err
 	}
 	return Refused, nil
-}
-
-// oracles compare what the server says to different refusals.
-func oracles() []Attack {
-	return []Attack{{
-		Name: "oracle", Does: "compares the replies to all refused states", StoppedBy: "one wire error",
-		must: []string{Holds}, run: runOracle,
-	}}
-}
-
-func runOracle(b *bout) (string, error) {
-	variants := []variant{
-		b.changed("no token at all", func(f *flow) *Request { return f.with("x") }),
-		b.changed("a tampered token", func(f *flow) *Request { return f.with(f.token[:len(f.token)-1]) }),
-		b.changed("a token that is too long", func(f *flow) *Request { return f.with(strings.Repeat("A", 1<<17)) }),
-		b.minted("an unknown key", func(m *Minting) { m.Key = Unknown }),
-		b.minted("a retired key", func(m *Minting) { m.Key = Retired }),
-		b.minted("an expired token", func(m *Minting) { m.At = b.Minter.now().Add(-b.Minter.ttl() - time.Minute) }),
-		b.minted("a token of the future", func(m *Minting) { m.At = b.Minter.now().Add(time.Hour) }),
-		b.minted("another audience", func(m *Minting) { m.Audience = "another-service" }),
-		b.minted("another tool", func(m *Minting) { m.Call.Target += "-not" }),
-		b.minted("another method", func(m *Minting) { m.Call.Method = "prompts/get" }),
-		b.minted("other arguments", func(m *Minting) { m.Call = m.Call.With("x", "1") }),
-		b.minted("another principal", func(m *Minting) { m.Login = Bob }),
-		b.minted("too many rounds", func(m *Minting) { m.Round = b.Minter.maxRounds() + 1 }),
-		b.minted("a flow past its deadline", func(m *Minting) {
-			m.At, m.FlowLimit = b.Minter.now().Add(-time.Minute), time.Second
-		}),
-		{what: "a spent token", make: func() (*flow, *Request, error) {
-			f, err := b.spend(0)
-			if err != nil {
-				return nil, nil, err
-			}
-			return f, f.retry(), nil
-		}},
-	}
-	var first *Reply
-	compared := 0
-	for _, v := range variants {
-		_, req, err := v.make()
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", v.what, err)
-		}
-		o, err := b.send(req)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", v.what, err)
-		}
-		if o.kind == Accepted || o.kind == AskedAgain {
-			continue // a layer is off; its own row says so
-		}
-		compared++
-		if first == nil {
-			first = o.reply
-			continue
-		}
-		if what := differ(first, o.reply); what != "" {
-			b.note("with %s", v.what)
-			return "the replies differ in " + what, nil
-		}
-	}
-	if compared < 2 {
-		return "fewer than two refusals to compare", nil
-	}
-	b.note("%d causes, one reply", compared)
-	return Holds, nil
-}
-
-// differ names in what two refusals with one JSON-RPC id differ.
-func differ(a, b *Reply) string {
-	if a.Status != b.Status {
-		return "the status"
-	}
-	if !bytes.Equal(compact(a.Body), compact(b.Body)) {
-		return "the body"
-	}
-	ha, hb := maps.Clone(a.Header), maps.Clone(b.Header)
-	for _, h := range []map[string][]string{ha, hb} {
-		delete(h, "Date")
-	}
-	if !maps.EqualFunc(ha, hb, slices.Equal) {
-		return "the headers"
-	}
-	return ""
-}
-
-func compact(text []byte) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, text) != nil {
-		return text
-	}
-	return b.Bytes()
 }

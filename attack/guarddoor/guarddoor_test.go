@@ -156,7 +156,7 @@ func TestNamesCodec(t *testing.T) {
 	}
 	want := []string{
 		"tamper-each-part", "truncate", "extend", "tampered-suffix", "alias-spelling", "version-swap", "kid-swap", "forge-unkeyed",
-		"retired-key", "unknown-key", "revoked-key",
+		"retired-key", "unknown-key", "revoked-key", "claim-theft",
 	}
 	if !slices.Equal(red, want) {
 		t.Errorf("red rows %q, want %q", red, want)
