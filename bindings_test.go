@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/internal/canonjson"
 )
 
 // Each binding refuses what it is for, under its own reason, and lets it pass
@@ -348,5 +349,52 @@ func TestStrictClaims(t *testing.T) {
 	}
 	if _, err := g.Open(ctx, req, forge(head+own+`,"later":[{"x":1}]}`)); err != nil {
 		t.Errorf("a claim of a later version: %v", err)
+	}
+}
+
+// Each of the two digests of the arguments binds by itself, in full.
+func TestBothDigests(t *testing.T) {
+	b := newBench(t, func(o *foil.Options) { o.Once = foil.Off })
+	// Equal as float64, so one digest of the Python SDK; not the same number.
+	for _, pair := range [][2]string{
+		{`{"a":9007199254740992.0}`, `{"a":9007199254740993.0}`},
+		{`{"a":1e400}`, `{"a":1e999}`},
+	} {
+		req := purge()
+		req.Arguments = []byte(pair[0])
+		token := b.seal(t, req, confirm())
+		req.Arguments = []byte(pair[1])
+		_, err := b.Open(ctx, req, token)
+		wantReason(t, err, foil.ReasonArguments)
+	}
+
+	// Without foil's own claims only the Python SDK's digest binds: arguments
+	// that agree with it in all but the last bits must not pass.
+	g := b.guard(t, plain{foil.KeyLimits{Interop: true}}, func(o *foil.Options) {
+		o.Audience, o.NoAudience, o.Once = "", true, foil.Off
+	})
+	token := forge(pythonPayload(epoch))
+	want, err := canonjson.Sum([]byte(`{}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for i := range 1 << 20 {
+		args := fmt.Appendf(nil, `{"n":%d}`, i)
+		sums, err := canonjson.Sum(args, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if [2]byte(sums.Python[:]) != [2]byte(want.Python[:]) {
+			continue
+		}
+		found = true
+		req := foil.Request{Method: foil.MethodToolsCall, Target: "purge_objects", Principal: foil.Anonymous(), Arguments: args}
+		_, err = g.Open(ctx, req, token)
+		wantReason(t, err, foil.ReasonArguments)
+		break
+	}
+	if !found {
+		t.Fatal("no arguments found whose digest begins alike")
 	}
 }
