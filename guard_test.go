@@ -267,4 +267,6 @@ func (plain) Open(_ context.Context, token string) ([]byte, error) {
 
 func (p plain) KeyLimits() foil.KeyLimits { return p.limits }
 
-func forge(payload string) string { return "p." + base64.RawURLEncoding.EncodeToString([]byte(payload)) }
+func forge(payload string) string {
+	return "p." + base64.RawURLEncoding.EncodeToString([]byte(payload))
+}

@@ -23,7 +23,7 @@ type Opened struct {
 	answers  map[string]json.RawMessage
 	compared bool // the questions are known and compared
 	limits   *canonjson.Limits
-	dropped  int  // answers that nobody had asked for
+	dropped  int // answers that nobody had asked for
 	checks   ClaimChecks
 }
 

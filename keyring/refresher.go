@@ -30,7 +30,8 @@ type RefresherOptions struct {
 	// LoadTimeout bounds one call of the source. Default 10 s; after the first load
 	// not more than Propagation/30, or one second if that is longer.
 	LoadTimeout time.Duration
-	// Logger gets ring changes, failed refreshes and recoveries; nil discards.
+	// Logger gets ring changes, failed refreshes and recoveries; nil is
+	// slog.Default().
 	Logger *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -88,7 +89,7 @@ func NewRefresher(ctx context.Context, src Source, o *RefresherOptions) (*Refres
 		done:     make(chan struct{}),
 	}
 	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
+		r.log = slog.Default()
 	}
 	if r.now == nil {
 		r.now = time.Now

@@ -209,6 +209,7 @@ func TestPrincipalFuncFails(t *testing.T) {
 		{"panic", func(context.Context, mcp.Request) (foil.Principal, error) { panic("token-abc") }, unavailable, "panic of type string", "token-abc"},
 		{"nil map", func(context.Context, mcp.Request) (foil.Principal, error) {
 			var m map[string]int
+			//lint:ignore SA5000 the panic is the point
 			m["x"]++
 			return foil.Fixed("local"), nil
 		}, unavailable, "nil map", ""},

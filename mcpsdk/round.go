@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling and roots are deprecated and still part of the protocol
+
 package mcpsdk
 
 import (

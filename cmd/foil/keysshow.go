@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/foilmcp/foil/aesgcm"
 	"github.com/foilmcp/foil/keyring"
 )
 
@@ -27,7 +28,9 @@ func newKeysShowCmd() *cobra.Command {
   staged    opens, and seals when it is activated (interop rings)
   opening   superseded: still opens
   closed    no longer opens; leaves the ring with a later rotation
-  revoked   withdrawn: opens nothing`,
+  revoked   withdrawn: opens nothing
+
+KID is how tokens and log lines name the key (aesgcm).`,
 		Example: `  foil keys show --ring file:ring.json
   foil keys show --ring file:ring.json --at 2026-11-30T14:02:00Z
   foil keys show --ring env:FOIL_RING --json`,
@@ -47,7 +50,10 @@ func newKeysShowCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := describe(r, clock())
+			shown, err := describe(r, clock())
+			if err != nil {
+				return err
+			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), shown)
 			}
@@ -74,12 +80,13 @@ type shownRing struct {
 
 type shownKey struct {
 	ID        string `json:"id"`
+	KID       string `json:"kid"` // as in tokens and logs
 	State     string `json:"state"`
 	SealFrom  string `json:"seal_from,omitempty"`
 	OpenUntil string `json:"open_until,omitempty"`
 }
 
-func describe(r *keyring.Ring, now time.Time) *shownRing {
+func describe(r *keyring.Ring, now time.Time) (*shownRing, error) {
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	s := &shownRing{
 		Serial: r.Serial(), Interop: r.Interop(), Propagation: seconds(r.Propagation()), Skew: seconds(r.Skew()),
@@ -92,7 +99,11 @@ func describe(r *keyring.Ring, now time.Time) *shownRing {
 	}
 	for _, k := range r.Keys() {
 		until, _ := k.OpenUntil()
-		shown := shownKey{ID: k.ID(), SealFrom: utcTime(k.SealFrom()), OpenUntil: utcTime(until)}
+		kid, err := aesgcm.KID(k)
+		if err != nil {
+			return nil, err
+		}
+		shown := shownKey{ID: k.ID(), KID: kid, SealFrom: utcTime(k.SealFrom()), OpenUntil: utcTime(until)}
 		switch {
 		case k.Revoked():
 			shown.State = "revoked"
@@ -109,7 +120,7 @@ func describe(r *keyring.Ring, now time.Time) *shownRing {
 		}
 		s.Keys = append(s.Keys, shown)
 	}
-	return s
+	return s, nil
 }
 
 func (s *shownRing) print(c *cobra.Command, source any) error {
@@ -121,7 +132,7 @@ func (s *shownRing) print(c *cobra.Command, source any) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%v, serial %d%s\n", source, s.Serial, kind)
 	fmt.Fprintf(w, "propagation %v, skew %v, max ttl %v, keep %v\n\n", length(s.Propagation), length(s.Skew), length(s.MaxTTL), length(s.Keep))
-	fmt.Fprintln(w, "KEY\tSTATE\tSEALS FROM\tOPENS UNTIL")
+	fmt.Fprintln(w, "KEY\tKID\tSTATE\tSEALS FROM\tOPENS UNTIL")
 	dash := func(t string) string {
 		if t == "" {
 			return "-"
@@ -129,7 +140,7 @@ func (s *shownRing) print(c *cobra.Command, source any) error {
 		return t
 	}
 	for _, k := range s.Keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, k.State, dash(k.SealFrom), dash(k.OpenUntil))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.KID, k.State, dash(k.SealFrom), dash(k.OpenUntil))
 	}
 	if err := w.Flush(); err != nil {
 		return err
