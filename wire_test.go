@@ -100,8 +100,11 @@ func TestNothingLeaks(t *testing.T) {
 			if strings.Contains(text, s) {
 				t.Errorf("%q is in what was %s", s, where)
 			}
-			if hex := fmt.Sprintf("%x", s); strings.Contains(text, hex) {
-				t.Errorf("%q is in what was %s, as hex", s, where)
+			b := []byte(s)
+			for _, spelt := range []string{fmt.Sprintf("%x", b), strings.Trim(fmt.Sprint(b), "[]"), strings.Trim(fmt.Sprintf("%#v", b), "[]byte{}")} {
+				if strings.Contains(text, spelt) {
+					t.Errorf("%q is in what was %s, as bytes: %.60s", s, where, spelt)
+				}
 			}
 		}
 	}
