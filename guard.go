@@ -127,23 +127,28 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 	return g, nil
 }
 
-// policy returns the policy for a request, or says what is wrong with it.
-func (g *Guard) policy(req *Request) (Policy, error) {
-	p := g.base
-	if g.o.PolicyFor != nil {
-		p = g.o.PolicyFor(req.Method, req.Target).over(g.base)
-	}
-	l := limitsOf(g.codec)
-	p = p.within(l)
-	return p, p.check(l, &g.o)
+// terms are what holds for one call: the policy, and what the keys demand now.
+type terms struct {
+	Policy
+	keys KeyLimits
 }
 
-func (g *Guard) skew() time.Duration {
-	if g.o.Skew > 0 {
-		return g.o.Skew
+// terms returns what holds for a request, or says what is wrong with it.
+func (g *Guard) terms(req *Request) (terms, error) {
+	t := terms{g.base, limitsOf(g.codec)}
+	if g.o.PolicyFor != nil {
+		t.Policy = g.o.PolicyFor(req.Method, req.Target).over(g.base)
 	}
-	if s := limitsOf(g.codec).Skew; s > 0 {
-		return s
+	t.Policy = t.within(t.keys)
+	return t, t.check(t.keys, &g.o)
+}
+
+func (g *Guard) skew(t *terms) time.Duration {
+	switch {
+	case g.o.Skew > 0:
+		return g.o.Skew
+	case t.keys.Skew > 0:
+		return t.keys.Skew
 	}
 	return DefaultSkew
 }

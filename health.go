@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/foilmcp/foil/replay"
@@ -17,17 +18,20 @@ const coolDown = time.Second
 type health struct {
 	pinger replay.Pinger // nil: the store cannot be asked
 
-	mu     sync.Mutex
-	down   bool
+	down   atomic.Bool
+	mu     sync.Mutex // guards failed, and each change of down
 	failed time.Time
 }
 
 func (h *health) report(now time.Time, err error) {
+	if err == nil && !h.down.Load() {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// Only a call that worked shows that the store is back.
-	h.down = err != nil
-	if h.down {
+	h.down.Store(err != nil)
+	if err != nil {
 		h.failed = now
 	}
 }
@@ -38,12 +42,11 @@ var errKnownDown = errors.New("it failed a moment ago")
 // be down it is asked, at most once per coolDown, whether it is back.
 func (g *Guard) ready(ctx context.Context) error {
 	h := &g.store
-	now := g.o.Now()
-	h.mu.Lock()
-	if !h.down {
-		h.mu.Unlock()
+	if !h.down.Load() {
 		return nil
 	}
+	now := g.o.Now()
+	h.mu.Lock()
 	if since := now.Sub(h.failed); since >= 0 && since < coolDown {
 		h.mu.Unlock()
 		return errKnownDown

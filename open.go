@@ -2,11 +2,9 @@ package foil
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"strings"
 
@@ -23,7 +21,7 @@ import (
 // Only a token that passes every other check is spent, and it is spent before
 // Open returns: a crash afterwards can lose a confirmation but never repeat one.
 func (g *Guard) Open(ctx context.Context, req Request, token string) (*Opened, error) {
-	pol, err := g.policy(&req)
+	pol, err := g.terms(&req)
 	if err != nil {
 		return nil, g.failed(&req, "open", unavailable("policy", err))
 	}
@@ -34,7 +32,7 @@ func (g *Guard) Open(ctx context.Context, req Request, token string) (*Opened, e
 			return nil, g.failed(&req, "open", unavailable("replay store", err))
 		}
 	}
-	o, err := g.verify(ctx, &req, token, pol)
+	o, err := g.verify(ctx, &req, token, &pol)
 	if err == nil && pol.Once == Redeem {
 		err = g.spend(ctx, o)
 	}
@@ -53,7 +51,7 @@ func (g *Guard) Open(ctx context.Context, req Request, token string) (*Opened, e
 
 // verify makes every check but single use. With a refusal it returns what could
 // be read of the token, for the log.
-func (g *Guard) verify(ctx context.Context, req *Request, token string, pol Policy) (*Opened, error) {
+func (g *Guard) verify(ctx context.Context, req *Request, token string, pol *terms) (*Opened, error) {
 	if len(token) > g.o.MaxToken {
 		return nil, Reject(ReasonTooLarge)
 	}
@@ -70,12 +68,12 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, pol Poli
 		return nil, Reject(ReasonMalformed)
 	}
 	if !c.Own {
-		if !limitsOf(g.codec).Interop {
+		if !pol.keys.Interop {
 			return nil, Reject(ReasonMalformed)
 		}
 		adopt(c, token, pol)
 	}
-	o := &Opened{claims: c, limits: &g.limits, checks: ClaimChecks{store: g.o.Claims}}
+	o := &Opened{claims: c, limits: &g.limits, checks: g.Claims()}
 	if r := g.compare(c, req, &sums, pol); r != "" {
 		return o, Reject(r)
 	}
@@ -88,30 +86,25 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, pol Poli
 	if o.answers, o.dropped, err = g.answers(req.Answers, filter); err != nil {
 		return o, err
 	}
-	var by [16]byte
-	if _, err := rand.Read(by[:]); err != nil {
-		return o, unavailable("randomness", err)
-	}
-	o.checks.by = hex.EncodeToString(by[:])
 	return o, nil
 }
 
 // compare returns the reason why a token does not fit a request, or "". It
 // states each accepting condition, so that a number that is none refuses.
-func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, pol Policy) Reason {
+func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, pol *terms) Reason {
 	now := seconds(g.o.Now())
 	bound := func(b Binding) bool { return !pol.Without.Has(b) }
 	accept := []struct {
 		ok     bool
 		reason Reason
 	}{
-		{!bound(BindExpiry) || c.IssuedAt <= now+g.skew().Seconds(), ReasonNotYetValid},
+		{!bound(BindExpiry) || c.IssuedAt <= now+g.skew(pol).Seconds(), ReasonNotYetValid},
 		{!bound(BindExpiry) || now < c.Expires, ReasonExpired},
 		{!bound(BindRequest) || c.Method == wtf8(req.Method), ReasonMethod},
 		{!bound(BindRequest) || c.Target == wtf8(req.Target), ReasonTarget},
 		{!bound(BindRequest) || subtle.ConstantTimeCompare(c.Arguments[:], sums.Python[:16]) == 1, ReasonArguments},
 		{!bound(BindRequest) || !c.Own || subtle.ConstantTimeCompare(c.Exact[:], sums.Exact[:]) == 1, ReasonArguments},
-		{!bound(BindAudience) || g.isAudience(c.Audience), ReasonAudience},
+		{!bound(BindAudience) || g.isAudience(c), ReasonAudience},
 		{!bound(BindPrincipal) || !req.Principal.IsZero(), ReasonPrincipalMissing},
 		{!bound(BindPrincipal) || isPrincipal(c, req.Principal), ReasonPrincipal},
 		{!bound(BindExpiry) || c.Round <= pol.MaxRounds, ReasonRound},
@@ -125,20 +118,20 @@ func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, po
 	return ""
 }
 
-func (g *Guard) isAudience(aud *string) bool {
+func (g *Guard) isAudience(c *claims.Claims) bool {
 	if g.o.NoAudience {
-		return aud == nil
+		return !c.HasAudience
 	}
-	return aud != nil && *aud == g.o.Audience
+	return c.HasAudience && c.Audience == g.o.Audience
 }
 
 // isPrincipal demands that token and request agree on whether there is one.
 func isPrincipal(c *claims.Claims, p Principal) bool {
 	switch p.kind {
 	case principalNamed:
-		return c.Principal != nil && c.IsPrincipal(p.text)
+		return c.IsPrincipal(p.text)
 	case principalAnonymous:
-		return c.Principal == nil
+		return !c.HasPrincipal
 	}
 	return false
 }
@@ -164,7 +157,7 @@ func (g *Guard) spend(ctx context.Context, o *Opened) error {
 
 // adopt gives a token of a replica without foil's claims an identity and a
 // flow: 48 bits of its time, then its own digest.
-func adopt(c *claims.Claims, token string, pol Policy) {
+func adopt(c *claims.Claims, token string, pol *terms) {
 	iat := moment(c.IssuedAt)
 	sum := sha256.Sum256(tokenBytes(token))
 	c.ID = timedID(iat, sum[:10])

@@ -2,6 +2,7 @@ package foil
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/foilmcp/foil/claimcheck"
@@ -24,7 +26,7 @@ type Opened struct {
 	compared bool // the questions are known and compared
 	limits   *canonjson.Limits
 	dropped  int // answers that nobody had asked for
-	checks   ClaimChecks
+	checks   *ClaimChecks
 }
 
 // State returns what the handler gave to Seal.
@@ -106,7 +108,7 @@ func (o *Opened) Answer(key string, question []byte) (answer json.RawMessage, st
 }
 
 // Claims returns the claim checks of the Guard's store for this presentation.
-func (o *Opened) Claims() *ClaimChecks { return &o.checks }
+func (o *Opened) Claims() *ClaimChecks { return o.checks }
 
 // String tells the flow and the round.
 func (o Opened) String() string { return fmt.Sprintf("flow %s round %d", o.Flow(), o.Round()) }
@@ -122,10 +124,18 @@ func (o Opened) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("flow", o.Flow()), slog.Int("round", o.Round()))
 }
 
-// ClaimChecks redeem and revoke claims on behalf of one presentation.
+// Claims returns the claim checks of the Guard's store for one call that opens
+// no state, such as a flow that never leaves the process. Every call of Claims
+// is another presentation: what one redeems is spent for all others. For a
+// state that was opened use [Opened.Claims].
+func (g *Guard) Claims() *ClaimChecks { return &ClaimChecks{store: g.o.Claims} }
+
+// ClaimChecks redeem and revoke claims on behalf of one presentation. They are
+// safe for concurrent use.
 type ClaimChecks struct {
 	store claimcheck.Store
-	by    string
+	once  sync.Once
+	by    string // random: no other presentation can give it
 }
 
 var errNoClaims = errors.New("foil: Options.Claims is nil: give the Guard the store that issued the claim")
@@ -137,6 +147,7 @@ func (c *ClaimChecks) Redeem(ctx context.Context, claim string) ([]byte, error) 
 	if c.store == nil {
 		return nil, errNoClaims
 	}
+	c.once.Do(func() { c.by = rand.Text() })
 	return c.store.Redeem(ctx, claim, c.by)
 }
 
@@ -150,10 +161,10 @@ func (c *ClaimChecks) Revoke(ctx context.Context, claim string) error {
 }
 
 // String tells nothing.
-func (c ClaimChecks) String() string { return redacted }
+func (c *ClaimChecks) String() string { return redacted }
 
 // Format prints [redacted].
-func (c ClaimChecks) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+func (c *ClaimChecks) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 func flowOf(o *Opened) *Opened {
 	if o == nil || o.claims == nil {

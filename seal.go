@@ -22,12 +22,12 @@ import (
 // other error is a mistake of the server and tells what to change. None of them
 // lets a state out.
 func (g *Guard) Seal(ctx context.Context, req Request, out Outgoing) (token string, err error) {
-	pol, err := g.policy(&req)
+	pol, err := g.terms(&req)
 	if err != nil {
 		return "", g.failed(&req, "seal", err)
 	}
 	now := g.o.Now()
-	c, err := g.mint(&req, &out, pol, now)
+	c, err := g.mint(&req, &out, &pol, now)
 	if err != nil {
 		if ReasonOf(err) != "" {
 			g.refused(&req, "", flowOf(out.Prev), err)
@@ -53,7 +53,7 @@ func (g *Guard) Seal(ctx context.Context, req Request, out Outgoing) (token stri
 var errNoPrincipal = errors.New("foil: the request names no principal: set Request.Principal from the server's login (mcpsdk: Options.Principal, Options.Issuer), or say Anonymous by name")
 
 // mint builds the claims of a new token.
-func (g *Guard) mint(req *Request, out *Outgoing, pol Policy, now time.Time) (*claims.Claims, error) {
+func (g *Guard) mint(req *Request, out *Outgoing, pol *terms, now time.Time) (*claims.Claims, error) {
 	if req.Principal.IsZero() && !pol.Without.Has(BindPrincipal) {
 		return nil, errNoPrincipal
 	}
@@ -89,10 +89,10 @@ func (g *Guard) mint(req *Request, out *Outgoing, pol Policy, now time.Time) (*c
 		Questions: questions,
 	}
 	if !g.o.NoAudience {
-		c.Audience = &g.o.Audience
+		c.Audience, c.HasAudience = g.o.Audience, true
 	}
 	if req.Principal.kind == principalNamed {
-		c.Principal = claims.TagPrincipal([8]byte(salt), req.Principal.text)
+		c.SetPrincipal([8]byte(salt), req.Principal.text)
 	}
 	if p := out.Prev; p != nil {
 		c.Flow, c.Round, c.Deadline = p.claims.Flow, p.claims.Round+1, p.claims.Deadline

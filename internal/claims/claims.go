@@ -45,8 +45,10 @@ type Claims struct {
 	Method, Target    string
 	Arguments         [16]byte // python-v1 digest, cut
 	State             string
-	Audience          *string // nil: none
-	Principal         []byte  // salt and tag, 24 bytes; nil: none
+	Audience          string
+	HasAudience       bool
+	Principal         [saltSize + tagSize]byte // salt, then tag
+	HasPrincipal      bool
 
 	// Own is whether the token has foil's claims. A replica of the Python
 	// SDK mints without them.
@@ -75,13 +77,13 @@ func (c *Claims) Append(dst []byte) []byte {
 	dst = b64.AppendEncode(dst, c.Arguments[:])
 	dst = append(dst, `","s":`...)
 	dst = canonjson.AppendString(dst, c.State)
-	if c.Audience != nil {
+	if c.HasAudience {
 		dst = append(dst, `,"aud":`...)
-		dst = canonjson.AppendString(dst, *c.Audience)
+		dst = canonjson.AppendString(dst, c.Audience)
 	}
-	if c.Principal != nil {
+	if c.HasPrincipal {
 		dst = append(dst, `,"p":"`...)
-		dst = b64.AppendEncode(dst, c.Principal)
+		dst = b64.AppendEncode(dst, c.Principal[:])
 		dst = append(dst, '"')
 	}
 	if c.Own {
@@ -130,24 +132,25 @@ const (
 	tagLabel = "mcp/request-state/principal:"
 )
 
-// TagPrincipal returns the claim p for a principal: the salt, then the tag.
-func TagPrincipal(salt [saltSize]byte, principal string) []byte {
-	b := make([]byte, 0, len(tagLabel)+saltSize+len(principal))
-	b = append(b, tagLabel...)
-	b = append(b, salt[:]...)
-	b = append(b, principal...)
-	sum := sha256.Sum256(b)
-	out := make([]byte, 0, saltSize+tagSize)
-	out = append(out, salt[:]...)
-	return append(out, sum[:tagSize]...)
+// SetPrincipal sets the claim p for a principal: a salt, then the tag.
+func (c *Claims) SetPrincipal(salt [saltSize]byte, principal string) {
+	c.Principal, c.HasPrincipal = tagged(salt, principal), true
 }
 
 // IsPrincipal reports, in constant time, whether the claim p is that of
 // principal. A token without the claim is nobody's.
 func (c *Claims) IsPrincipal(principal string) bool {
-	if len(c.Principal) != saltSize+tagSize {
-		return false
-	}
-	want := TagPrincipal([saltSize]byte(c.Principal[:saltSize]), principal)
-	return subtle.ConstantTimeCompare(want, c.Principal) == 1
+	want := tagged([saltSize]byte(c.Principal[:]), principal)
+	return c.HasPrincipal && subtle.ConstantTimeCompare(want[:], c.Principal[:]) == 1
+}
+
+func tagged(salt [saltSize]byte, principal string) (p [saltSize + tagSize]byte) {
+	b := make([]byte, 0, 192) // most fit, and stay on the stack
+	b = append(b, tagLabel...)
+	b = append(b, salt[:]...)
+	b = append(b, principal...)
+	sum := sha256.Sum256(b)
+	copy(p[:], salt[:])
+	copy(p[saltSize:], sum[:tagSize])
+	return p
 }

@@ -3,7 +3,6 @@ package claims
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/foilmcp/foil/internal/canonjson"
@@ -39,8 +38,8 @@ const (
 	own      = seenAx | seenJti | seenFid | seenRnd | seenDl | seenK
 )
 
-func claimOf(key string) seen {
-	switch key {
+func claimOf(key []byte) seen {
+	switch string(key) {
 	case "v":
 		return seenV
 	case "iat":
@@ -80,21 +79,18 @@ func claimOf(key string) seen {
 // error, and so is a payload with only some of foil's own claims.
 func Parse(payload []byte) (*Claims, error) {
 	c := new(Claims)
+	p := parser{rest: payload}
 	var have seen
-	bad := false
-	err := canonjson.Object(payload, &limits, func(key string, value []byte) bool {
+	ok := len(payload) <= limits.MaxBytes && p.object(func(key []byte) bool {
 		claim := claimOf(key)
 		if claim == 0 {
-			return true
+			return p.skip()
 		}
-		if have&claim != 0 || !c.set(claim, value) {
-			bad = true
-			return false
-		}
+		again := have&claim != 0
 		have |= claim
-		return true
+		return !again && c.set(claim, &p)
 	})
-	if err != nil || bad || have&required != required {
+	if !ok || !p.end() || have&required != required {
 		return nil, ErrMalformed
 	}
 	switch have & own {
@@ -107,102 +103,61 @@ func Parse(payload []byte) (*Claims, error) {
 	return c, nil
 }
 
-func (c *Claims) set(claim seen, v []byte) bool {
+func (c *Claims) set(claim seen, p *parser) bool {
 	switch claim {
 	case seenV:
-		return string(v) == "1"
+		return p.literal("1")
 	case seenIat:
-		return number(v, &c.IssuedAt)
+		return p.number(&c.IssuedAt)
 	case seenExp:
-		return number(v, &c.Expires)
+		return p.number(&c.Expires)
 	case seenM:
-		return text(v, &c.Method)
+		return p.text(&c.Method)
 	case seenT:
-		return text(v, &c.Target)
+		return p.text(&c.Target)
 	case seenA:
-		return raw(v, c.Arguments[:])
+		return p.bytes("", c.Arguments[:])
 	case seenS:
-		return text(v, &c.State)
+		return p.text(&c.State)
 	case seenAud:
-		c.Audience = new(string)
-		return text(v, c.Audience)
+		c.HasAudience = true
+		return p.text(&c.Audience)
 	case seenP:
-		c.Principal = make([]byte, saltSize+tagSize)
-		return raw(v, c.Principal)
+		c.HasPrincipal = true
+		return p.bytes("", c.Principal[:])
 	case seenAx:
-		return raw(v, c.Exact[:])
+		return p.bytes("", c.Exact[:])
 	case seenJti:
-		return raw(v, c.ID[:])
+		return p.bytes("", c.ID[:])
 	case seenFid:
-		return raw(v, c.Flow[:])
+		return p.bytes("", c.Flow[:])
 	case seenRnd:
-		n, err := strconv.Atoi(string(v))
-		c.Round = n
-		return err == nil && n >= 1 && string(strconv.AppendInt(nil, int64(n), 10)) == string(v)
+		return p.positive(&c.Round)
 	case seenDl:
-		return number(v, &c.Deadline)
+		return p.number(&c.Deadline)
 	case seenK:
-		return c.questions(v)
+		return c.questions(p)
 	}
 	return false
 }
 
-// number takes any JSON number that is finite as a float64.
-func number(v []byte, out *float64) bool {
-	if len(v) == 0 || v[0] != '-' && (v[0] < '0' || v[0] > '9') {
-		return false
-	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	*out = f
-	return err == nil
-}
-
-func text(v []byte, out *string) bool {
-	if len(v) == 0 || v[0] != '"' {
-		return false
-	}
-	s, n, err := canonjson.DecodeString(v)
-	*out = s
-	return err == nil && n == len(v)
-}
-
-// raw decodes a quoted base64url text of exactly len(out) bytes. No base64
-// character needs a JSON escape, so the quoted text is taken as it is.
-func raw(v []byte, out []byte) bool {
-	if len(v) < 2 || v[0] != '"' || len(v)-2 != b64.EncodedLen(len(out)) {
-		return false
-	}
-	n, err := b64.Decode(out, v[1:len(v)-1])
-	return err == nil && n == len(out)
-}
-
-func (c *Claims) questions(v []byte) bool {
-	if len(v) == 0 || v[0] != '{' {
-		return false
-	}
-	good := true
-	err := canonjson.Object(v, &limits, func(key string, value []byte) bool {
-		q := Asked{Key: key}
-		good = len(value) > 2 && value[0] == '"'
-		if !good {
-			return false
+func (c *Claims) questions(p *parser) bool {
+	ok := p.object(func(key []byte) bool {
+		q := Asked{Key: string(key)}
+		for _, kind := range [...]Kind{Elicitation, Sampling, Roots} {
+			if p.bytes(string(kind), q.Digest[:]) {
+				q.Kind = kind
+				c.Questions = append(c.Questions, q)
+				return true
+			}
 		}
-		// The kind's letter stands where the opening quote would: put it
-		// aside and read the rest as a quoted text.
-		q.Kind = Kind(value[1])
-		quoted := append([]byte{'"'}, value[2:]...)
-		good = (q.Kind == Elicitation || q.Kind == Sampling || q.Kind == Roots) && raw(quoted, q.Digest[:])
-		c.Questions = append(c.Questions, q)
-		return good
-	})
-	if err != nil || !good {
 		return false
-	}
+	})
 	slices.SortFunc(c.Questions, func(a, b Asked) int { return strings.Compare(a.Key, b.Key) })
 	for i := 1; i < len(c.Questions); i++ {
 		if c.Questions[i-1].Key == c.Questions[i].Key {
 			return false
 		}
 	}
-	return true
+	return ok
 }
