@@ -201,7 +201,7 @@ func TestAmbiguousArguments(t *testing.T) {
 		req.Arguments = []byte(text)
 		_, openErr := g.Open(ctx, req, token)
 		_, sealErr := g.Seal(ctx, req, confirm())
-		for what, err := range map[string]error{"Check": g.Check(req), "Open": openErr, "Seal": sealErr} {
+		for what, err := range map[string]error{"Check": g.Check(ctx, req), "Open": openErr, "Seal": sealErr} {
 			if errors.Is(err, foil.ErrAmbiguous) != want {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
@@ -218,7 +218,7 @@ func TestAmbiguousArguments(t *testing.T) {
 		check(name, text, b.Guard, true)
 		check(name+" allowed", text, allow, true)
 	}
-	if err := b.Check(purge()); err != nil {
+	if err := b.Check(ctx, purge()); err != nil {
 		t.Errorf("honest arguments: %v", err)
 	}
 	if _, err := b.Open(ctx, purge(), token); err != nil {

@@ -27,6 +27,13 @@ type Encrypter interface {
 	Encrypts() bool
 }
 
+// A Prefixer is a [Codec] whose tokens all begin with one text, such as "v1.",
+// that no token of another format begins with. [Migrate] tells formats apart by
+// it.
+type Prefixer interface {
+	Prefix() string
+}
+
 // A KeyIdentifier is a [Codec] that can tell, without opening it, which key a
 // token names. The answer goes to logs; it must not contain anything else of
 // the token, and is "" for text that names none.

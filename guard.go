@@ -1,6 +1,7 @@
 package foil
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,6 +66,8 @@ type Options struct {
 	// target, key id, flow, and a fingerprint of the token; never a token,
 	// a state, an argument or a principal. Nil is slog.Default().
 	Logger *slog.Logger
+	// Observer is told what happens, for metrics and traces. It may be nil.
+	Observer Observer
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -156,12 +159,12 @@ func (g *Guard) skew(t *terms) time.Duration {
 // Check refuses arguments that two JSON parsers may read differently, with an
 // error that matches [ErrAmbiguous]. Call it before any handler for a request
 // without a state; [Guard.Open] does it for one that has a state.
-func (g *Guard) Check(req Request) error {
-	if _, err := g.sums(&req); err != nil {
-		g.refused(&req, "", nil, err)
-		return err
+func (g *Guard) Check(ctx context.Context, req Request) error {
+	_, err := g.sums(&req)
+	if err != nil {
+		g.report(ctx, "check", &req, "", nil, time.Time{}, err)
 	}
-	return nil
+	return err
 }
 
 // String tells nothing of the keys.

@@ -60,7 +60,9 @@ func (g *Guard) ready(ctx context.Context) error {
 	// The finding is for all callers: it must not depend on this one's patience.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.StoreTimeout)
 	defer cancel()
+	began := g.begin()
 	err := h.pinger.Ping(ctx)
+	g.storeCall(ctx, "replay", "ping", began, err)
 	h.report(g.o.Now(), err)
 	return err
 }

@@ -21,37 +21,44 @@ import (
 // Only a token that passes every other check is spent, and it is spent before
 // Open returns: a crash afterwards can lose a confirmation but never repeat one.
 func (g *Guard) Open(ctx context.Context, req Request, token string) (*Opened, error) {
-	pol, err := g.terms(&req)
-	if err != nil {
-		return nil, g.failed(&req, "open", unavailable("policy", err))
+	began := g.begin()
+	o, err := g.open(ctx, &req, token)
+	var c *claims.Claims
+	if o != nil {
+		c = o.claims
 	}
-	if pol.Once == Redeem {
+	g.report(ctx, "open", &req, token, c, began, err)
+	if err != nil {
+		return nil, err
+	}
+	if o.dropped > 0 {
+		g.logDropped(ctx, &req, o)
+	}
+	return o, nil
+}
+
+// open returns what could be read of the token, too, with an error.
+func (g *Guard) open(ctx context.Context, req *Request, token string) (*Opened, error) {
+	t, err := g.terms(req)
+	if err != nil {
+		return nil, unavailable("policy", err)
+	}
+	if t.Once == Redeem {
 		// A client must not learn from a store's outage which of its
 		// states would have passed.
 		if err := g.ready(ctx); err != nil {
-			return nil, g.failed(&req, "open", unavailable("replay store", err))
+			return nil, unavailable("replay store", err)
 		}
 	}
-	o, err := g.verify(ctx, &req, token, &pol)
-	if err == nil && pol.Once == Redeem {
+	o, err := g.verify(ctx, req, token, &t)
+	if err == nil && t.Once == Redeem {
 		err = g.spend(ctx, o)
 	}
-	if err == nil {
-		if o.dropped > 0 {
-			g.dropped(&req, o)
-		}
-		return o, nil
-	}
-	if ReasonOf(err) == "" {
-		return nil, g.failed(&req, "open", err)
-	}
-	g.refused(&req, token, flowOf(o), err)
-	return nil, err
+	return o, err
 }
 
-// verify makes every check but single use. With a refusal it returns what could
-// be read of the token, for the log.
-func (g *Guard) verify(ctx context.Context, req *Request, token string, pol *terms) (*Opened, error) {
+// verify makes every check but single use.
+func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms) (*Opened, error) {
 	if len(token) > g.o.MaxToken {
 		return nil, Reject(ReasonTooLarge)
 	}
@@ -68,17 +75,17 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, pol *ter
 		return nil, Reject(ReasonMalformed)
 	}
 	if !c.Own {
-		if !pol.keys.Interop {
+		if !t.keys.Interop {
 			return nil, Reject(ReasonMalformed)
 		}
-		adopt(c, token, pol)
+		adopt(c, token, t)
 	}
 	o := &Opened{claims: c, limits: &g.limits, checks: g.Claims()}
-	if r := g.compare(c, req, &sums, pol); r != "" {
+	if r := g.compare(c, req, &sums, t); r != "" {
 		return o, Reject(r)
 	}
 	// Answers come last: whatever they are, they can only lose here.
-	o.compared = c.Own && !pol.Without.Has(BindQuestions)
+	o.compared = c.Own && !t.Without.Has(BindQuestions)
 	filter := c
 	if !o.compared {
 		filter = nil
@@ -91,14 +98,14 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, pol *ter
 
 // compare returns the reason why a token does not fit a request, or "". It
 // states each accepting condition, so that a number that is none refuses.
-func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, pol *terms) Reason {
+func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, t *terms) Reason {
 	now := seconds(g.o.Now())
-	bound := func(b Binding) bool { return !pol.Without.Has(b) }
+	bound := func(b Binding) bool { return !t.Without.Has(b) }
 	accept := []struct {
 		ok     bool
 		reason Reason
 	}{
-		{!bound(BindExpiry) || c.IssuedAt <= now+g.skew(pol).Seconds(), ReasonNotYetValid},
+		{!bound(BindExpiry) || c.IssuedAt <= now+g.skew(t).Seconds(), ReasonNotYetValid},
 		{!bound(BindExpiry) || now < c.Expires, ReasonExpired},
 		{!bound(BindRequest) || c.Method == wtf8(req.Method), ReasonMethod},
 		{!bound(BindRequest) || c.Target == wtf8(req.Target), ReasonTarget},
@@ -107,7 +114,7 @@ func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, po
 		{!bound(BindAudience) || g.isAudience(c), ReasonAudience},
 		{!bound(BindPrincipal) || !req.Principal.IsZero(), ReasonPrincipalMissing},
 		{!bound(BindPrincipal) || isPrincipal(c, req.Principal), ReasonPrincipal},
-		{!bound(BindExpiry) || c.Round <= pol.MaxRounds, ReasonRound},
+		{!bound(BindExpiry) || c.Round <= t.MaxRounds, ReasonRound},
 		{!bound(BindExpiry) || now < c.Deadline, ReasonFlowExpired},
 	}
 	for _, a := range accept {
@@ -140,7 +147,9 @@ func isPrincipal(c *claims.Claims, p Principal) bool {
 func (g *Guard) spend(ctx context.Context, o *Opened) error {
 	limited, cancel := context.WithTimeout(ctx, g.o.StoreTimeout)
 	defer cancel()
+	began := g.begin()
 	first, err := g.o.Replay.Use(limited, o.claims.ID[:], moment(o.claims.Expires))
+	g.storeCall(ctx, "replay", "use", began, err)
 	// A client that hangs up and an ID beyond the sweep mark say nothing of
 	// the store's health; else one client could shut out the others.
 	if ctx.Err() == nil && !errors.Is(err, replay.ErrSwept) {
@@ -157,13 +166,13 @@ func (g *Guard) spend(ctx context.Context, o *Opened) error {
 
 // adopt gives a token of a replica without foil's claims an identity and a
 // flow: 48 bits of its time, then its own digest.
-func adopt(c *claims.Claims, token string, pol *terms) {
+func adopt(c *claims.Claims, token string, t *terms) {
 	iat := moment(c.IssuedAt)
 	sum := sha256.Sum256(tokenBytes(token))
 	c.ID = timedID(iat, sum[:10])
 	c.Flow = c.ID
 	c.Round = 1
-	c.Deadline = seconds(iat.Add(pol.FlowLimit))
+	c.Deadline = seconds(iat.Add(t.FlowLimit))
 }
 
 // tokenBytes decodes the part after the prefix. The codec has accepted the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,7 +33,7 @@ func (o *Opened) State() string { return o.claims.State }
 
 // Flow returns the identity of the chain of rounds this one belongs to. It is
 // no secret: it joins log lines.
-func (o *Opened) Flow() string { return base64.RawURLEncoding.EncodeToString(o.claims.Flow[:]) }
+func (o *Opened) Flow() string { return flowID(o.claims) }
 
 // Round returns how many times the flow has asked, from 1.
 func (o *Opened) Round() int { return o.claims.Round }
@@ -128,14 +127,14 @@ func (o Opened) LogValue() slog.Value {
 // no state, such as a flow that never leaves the process. Every call of Claims
 // is another presentation: what one redeems is spent for all others. For a
 // state that was opened use [Opened.Claims].
-func (g *Guard) Claims() *ClaimChecks { return &ClaimChecks{store: g.o.Claims} }
+func (g *Guard) Claims() *ClaimChecks { return &ClaimChecks{g: g} }
 
 // ClaimChecks redeem and revoke claims on behalf of one presentation. They are
 // safe for concurrent use.
 type ClaimChecks struct {
-	store claimcheck.Store
-	once  sync.Once
-	by    string // random: no other presentation can give it
+	g    *Guard // nil: there is no store
+	once sync.Once
+	by   string // random: no other presentation can give it
 }
 
 var errNoClaims = errors.New("foil: Options.Claims is nil: give the Guard the store that issued the claim")
@@ -144,20 +143,35 @@ var errNoClaims = errors.New("foil: Options.Claims is nil: give the Guard the st
 // another presentation gets [claimcheck.ErrRedeemed], whatever the cause. This
 // one may ask again and gets the same answer.
 func (c *ClaimChecks) Redeem(ctx context.Context, claim string) ([]byte, error) {
-	if c.store == nil {
-		return nil, errNoClaims
+	store, err := c.store()
+	if err != nil {
+		return nil, err
 	}
 	c.once.Do(func() { c.by = rand.Text() })
-	return c.store.Redeem(ctx, claim, c.by)
+	began := c.g.begin()
+	payload, err := store.Redeem(ctx, claim, c.by)
+	c.g.storeCall(ctx, "claimcheck", "redeem", began, err)
+	return payload, err
 }
 
 // Revoke makes the claim worthless; for a decline. A claim that is unknown or
 // spent is no error.
 func (c *ClaimChecks) Revoke(ctx context.Context, claim string) error {
-	if c.store == nil {
-		return errNoClaims
+	store, err := c.store()
+	if err != nil {
+		return err
 	}
-	return c.store.Revoke(ctx, claim)
+	began := c.g.begin()
+	err = store.Revoke(ctx, claim)
+	c.g.storeCall(ctx, "claimcheck", "revoke", began, err)
+	return err
+}
+
+func (c *ClaimChecks) store() (claimcheck.Store, error) {
+	if c.g == nil || c.g.o.Claims == nil {
+		return nil, errNoClaims
+	}
+	return c.g.o.Claims, nil
 }
 
 // String tells nothing.
@@ -165,10 +179,3 @@ func (c *ClaimChecks) String() string { return redacted }
 
 // Format prints [redacted].
 func (c *ClaimChecks) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
-
-func flowOf(o *Opened) *Opened {
-	if o == nil || o.claims == nil {
-		return nil
-	}
-	return o
-}

@@ -22,39 +22,43 @@ import (
 // other error is a mistake of the server and tells what to change. None of them
 // lets a state out.
 func (g *Guard) Seal(ctx context.Context, req Request, out Outgoing) (token string, err error) {
-	pol, err := g.terms(&req)
+	began := g.begin()
+	token, c, err := g.seal(ctx, &req, &out)
+	g.report(ctx, "seal", &req, token, c, began, err)
+	return token, err
+}
+
+// seal returns the claims, too, as far as they are known.
+func (g *Guard) seal(ctx context.Context, req *Request, out *Outgoing) (string, *claims.Claims, error) {
+	t, err := g.terms(req)
 	if err != nil {
-		return "", g.failed(&req, "seal", err)
+		return "", nil, err
 	}
 	now := g.o.Now()
-	c, err := g.mint(&req, &out, &pol, now)
+	c, err := g.mint(req, out, &t, now)
 	if err != nil {
-		if ReasonOf(err) != "" {
-			g.refused(&req, "", flowOf(out.Prev), err)
-			return "", err
-		}
-		return "", g.failed(&req, "seal", err)
+		return "", c, err
 	}
 	if strings.Contains(out.State, claimcheck.Prefix) && !encrypts(g.codec) {
-		return "", g.failed(&req, "seal", errors.New("foil: the state holds a claim check and this codec can be read by anyone: use an encrypting codec"))
+		return "", c, errors.New("foil: the state holds a claim check and this codec can be read by anyone: use an encrypting codec")
 	}
 	payload := c.Append(make([]byte, 0, 512+len(out.State)+len(out.State)/4+96*len(c.Questions)))
-	token, err = g.codec.Seal(ctx, payload, now.Add(pol.TTL))
+	token, err := g.codec.Seal(ctx, payload, now.Add(t.TTL))
 	if err != nil {
-		return "", g.failed(&req, "seal", unavailable("seal", err))
+		return "", c, unavailable("seal", err)
 	}
 	if len(token) > g.o.MaxToken {
-		return "", g.failed(&req, "seal", fmt.Errorf("foil: the sealed state has %d bytes, more than the limit of %d: keep it small and park what is large as a claim check", len(token), g.o.MaxToken))
+		return "", c, fmt.Errorf("foil: the sealed state has %d bytes, more than the limit of %d: keep it small and park what is large as a claim check", len(token), g.o.MaxToken)
 	}
-	return token, nil
+	return token, c, nil
 }
 
 // errNoPrincipal names the option, since it is what a newcomer meets first.
 var errNoPrincipal = errors.New("foil: the request names no principal: set Request.Principal from the server's login (mcpsdk: Options.Principal, Options.Issuer), or say Anonymous by name")
 
-// mint builds the claims of a new token.
-func (g *Guard) mint(req *Request, out *Outgoing, pol *terms, now time.Time) (*claims.Claims, error) {
-	if req.Principal.IsZero() && !pol.Without.Has(BindPrincipal) {
+// mint builds the claims of a new token. With a refusal it returns them, too.
+func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time) (*claims.Claims, error) {
+	if req.Principal.IsZero() && !t.Without.Has(BindPrincipal) {
 		return nil, errNoPrincipal
 	}
 	if !canonjson.ValidWTF8(out.State) {
@@ -75,7 +79,7 @@ func (g *Guard) mint(req *Request, out *Outgoing, pol *terms, now time.Time) (*c
 	salt, id, flow := random[:8], random[8:18], random[18:]
 	c := &claims.Claims{
 		IssuedAt:  seconds(now),
-		Expires:   seconds(now.Add(pol.TTL)),
+		Expires:   seconds(now.Add(t.TTL)),
 		Method:    wtf8(req.Method),
 		Target:    wtf8(req.Target),
 		Arguments: [16]byte(sums.Python[:16]),
@@ -85,7 +89,7 @@ func (g *Guard) mint(req *Request, out *Outgoing, pol *terms, now time.Time) (*c
 		ID:        timedID(now, id),
 		Flow:      [claims.IDSize]byte(flow),
 		Round:     1,
-		Deadline:  seconds(now.Add(pol.FlowLimit)),
+		Deadline:  seconds(now.Add(t.FlowLimit)),
 		Questions: questions,
 	}
 	if !g.o.NoAudience {
@@ -97,11 +101,11 @@ func (g *Guard) mint(req *Request, out *Outgoing, pol *terms, now time.Time) (*c
 	if p := out.Prev; p != nil {
 		c.Flow, c.Round, c.Deadline = p.claims.Flow, p.claims.Round+1, p.claims.Deadline
 		switch {
-		case pol.Without.Has(BindExpiry):
-		case c.Round > pol.MaxRounds:
-			return nil, Reject(ReasonRound)
+		case t.Without.Has(BindExpiry):
+		case c.Round > t.MaxRounds:
+			return c, Reject(ReasonRound)
 		case !(c.IssuedAt < c.Deadline):
-			return nil, Reject(ReasonFlowExpired)
+			return c, Reject(ReasonFlowExpired)
 		}
 	}
 	return c, nil

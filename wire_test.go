@@ -62,7 +62,7 @@ func TestNothingLeaks(t *testing.T) {
 	for _, r := range []foil.Request{bad, other} {
 		_, err := b.Open(ctx, r, token)
 		errs = append(errs, err)
-		errs = append(errs, b.Check(r))
+		errs = append(errs, b.Check(ctx, r))
 	}
 	for _, tok := range []string{token + "x", token[:30] + flip(token[30:31]) + token[31:], strings.Repeat("STATE-CANARY", 1<<13)} {
 		_, err := b.Open(ctx, req, tok)

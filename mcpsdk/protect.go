@@ -133,7 +133,7 @@ func (p *protector) open(ctx context.Context, bound *foil.Request, who caller, c
 		round.opened, round.given = o, kept(c.answers, o)
 		return c.with(o.State(), round.given), nil
 	}
-	if err := p.guard.Check(*bound); err != nil {
+	if err := p.guard.Check(ctx, *bound); err != nil {
 		return nil, wire(err)
 	}
 	if len(c.answers) > 0 {

@@ -174,7 +174,7 @@ func (d *Door) call(ctx context.Context, g *foil.Guard, method string, raw []byt
 	}
 	req := foil.Request{Method: method, Target: target, Arguments: p["arguments"], Principal: who.Principal, Answers: p["inputResponses"]}
 	if token == "" {
-		if err := g.Check(req); err != nil {
+		if err := g.Check(ctx, req); err != nil {
 			return nil, err
 		}
 		return ask(ctx, g, req, state{Step: 1}, nil)

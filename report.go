@@ -1,0 +1,114 @@
+package foil
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/foilmcp/foil/claimcheck"
+	"github.com/foilmcp/foil/internal/claims"
+)
+
+// Everything a Guard logs and tells its Observer is built here: reasons and
+// identities, and never a token, a state, an argument, an answer, a key or a
+// principal.
+
+// begin is when a call began, if anybody wants to know.
+func (g *Guard) begin() time.Time {
+	if g.o.Observer == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// report tells the outcome of one call. c is what is known of the token.
+func (g *Guard) report(ctx context.Context, op string, req *Request, token string, c *claims.Claims, began time.Time, err error) {
+	if err != nil {
+		g.log(ctx, op, req, token, c, err)
+	}
+	if g.o.Observer == nil {
+		return
+	}
+	e := Event{Op: op, Method: req.Method, Target: req.Target, KeyID: g.keyID(token), Bytes: len(token)}
+	if !began.IsZero() {
+		e.Took = time.Since(began)
+	}
+	if c != nil {
+		e.Flow, e.Round = flowID(c), c.Round
+	}
+	reason := ReasonOf(err)
+	switch {
+	case reason != "":
+		g.o.Observer.Rejected(ctx, e, reason)
+	case err != nil:
+		g.o.Observer.Failed(ctx, e, err)
+	case op == "seal":
+		g.o.Observer.Sealed(ctx, e)
+	case op == "open":
+		g.o.Observer.Opened(ctx, e)
+	}
+}
+
+func (g *Guard) storeCall(ctx context.Context, store, op string, began time.Time, err error) {
+	if g.o.Observer == nil {
+		return
+	}
+	if errors.Is(err, claimcheck.ErrRedeemed) {
+		err = nil
+	}
+	g.o.Observer.StoreCall(ctx, StoreCall{Store: store, Op: op, Took: time.Since(began), Err: err})
+}
+
+// log writes a line for a refusal, with what an operator needs to find its
+// cause, or for a failure.
+func (g *Guard) log(ctx context.Context, op string, req *Request, token string, c *claims.Claims, err error) {
+	attrs := about(req, c)
+	reason := ReasonOf(err)
+	if reason == "" {
+		attrs = append(attrs, slog.String("error", err.Error()))
+		g.o.Logger.LogAttrs(ctx, slog.LevelError, "request state failed to "+op, attrs...)
+		return
+	}
+	attrs = append(attrs, slog.String("reason", string(reason)))
+	if token != "" {
+		attrs = append(attrs, slog.String("token", fingerprint(token)))
+	}
+	if kid := g.keyID(token); kid != "" {
+		attrs = append(attrs, slog.String("kid", kid))
+	}
+	g.o.Logger.LogAttrs(ctx, slog.LevelWarn, "request state refused", attrs...)
+}
+
+// logDropped tells that answers nobody had asked for were taken out.
+func (g *Guard) logDropped(ctx context.Context, req *Request, o *Opened) {
+	attrs := append(about(req, o.claims), slog.Int("dropped", o.dropped))
+	g.o.Logger.LogAttrs(ctx, slog.LevelWarn, "answers to no question dropped", attrs...)
+}
+
+func about(req *Request, c *claims.Claims) []slog.Attr {
+	attrs := []slog.Attr{slog.String("method", bounded(req.Method)), slog.String("target", bounded(req.Target))}
+	if c != nil {
+		attrs = append(attrs, slog.String("flow", flowID(c)), slog.Int("round", c.Round))
+	}
+	return attrs
+}
+
+func (g *Guard) keyID(token string) string {
+	k, ok := g.codec.(KeyIdentifier)
+	if !ok || token == "" || len(token) > g.o.MaxToken {
+		return ""
+	}
+	return bounded(k.KeyID(token))
+}
+
+func flowID(c *claims.Claims) string { return base64.RawURLEncoding.EncodeToString(c.Flow[:]) }
+
+// fingerprint lets two log lines be matched without telling the token.
+func fingerprint(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:8])
+}
