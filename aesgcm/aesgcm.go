@@ -15,27 +15,23 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/internal/ringtable"
 	"github.com/foilmcp/foil/keyring"
 )
 
 const (
 	prefix    = "v1."
-	kidSize   = 4
+	kidSize   = ringtable.KIDSize
 	nonceSize = 12
 	tagSize   = 16
 	floor     = kidSize + nonceSize + tagSize
-
-	keyInfo  = "mcp/request-state/v1/aes-256-gcm"
-	kidLabel = "mcp/request-state/v1/kid:"
 
 	// A random nonce of 96 bits is good for 2^32 seals under one key (NIST SP
 	// 800-38D, section 8.3). Processes cannot count each other's, so each
@@ -43,6 +39,12 @@ const (
 	warnAfter   = 1 << 27
 	refuseAfter = 1 << 28
 )
+
+var format = ringtable.Format{
+	Name:  "aesgcm",
+	Info:  "mcp/request-state/v1/aes-256-gcm",
+	Label: "mcp/request-state/v1/kid:",
+}
 
 // Options configure a [Codec].
 type Options struct {
@@ -56,46 +58,34 @@ type Options struct {
 // A Codec seals and opens tokens. It implements [foil.Codec] and is safe for
 // concurrent use.
 type Codec struct {
-	keys      keyring.Current
+	keys      *ringtable.Keys[*sealer]
 	ephemeral bool
 	now       func() time.Time
 	log       *slog.Logger
 
 	warnAfter, refuseAfter uint64 // lower in tests
 
-	table atomic.Pointer[table]
-	mu    sync.Mutex                           // builds tables
 	seals map[[sha256.Size]byte]*atomic.Uint64 // by key, for as long as the process lives
 }
 
 var (
 	_ foil.Codec         = (*Codec)(nil)
 	_ foil.Encrypter     = (*Codec)(nil)
+	_ foil.Prefixer      = (*Codec)(nil)
 	_ foil.KeyIdentifier = (*Codec)(nil)
 	_ foil.KeyLimiter    = (*Codec)(nil)
 )
 
-// A table is a ring made ready for use.
-type table struct {
-	ring  *keyring.Ring
-	byKey map[*keyring.Key]*entry
-	byKid map[[kidSize]byte][]*entry
-}
-
-type entry struct {
-	key   *keyring.Key
-	kid   [kidSize]byte
+// A sealer is a key made ready.
+type sealer struct {
 	aead  cipher.AEAD
-	ad    [len(prefix) + kidSize]byte
+	ad    [len(prefix) + kidSize]byte // the prefix and the key's id
 	seals *atomic.Uint64
 }
 
 // New returns a codec with the keys of a ring. The ring may change while the
 // codec is in use. New fails if there is no ring now.
 func New(keys keyring.Current, opts *Options) (*Codec, error) {
-	if keys == nil {
-		return nil, errors.New("aesgcm: keys is nil")
-	}
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -107,14 +97,37 @@ func New(keys keyring.Current, opts *Options) (*Codec, error) {
 		o.Now = time.Now
 	}
 	c := &Codec{
-		keys: keys, now: o.Now, log: o.Logger,
+		now: o.Now, log: o.Logger,
 		warnAfter: warnAfter, refuseAfter: refuseAfter,
 		seals: make(map[[sha256.Size]byte]*atomic.Uint64),
 	}
-	if _, err := c.current(); err != nil {
-		return nil, fmt.Errorf("aesgcm: %w", err)
+	var err error
+	c.keys, err = ringtable.New(format, keys, c.ready)
+	if err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// ready makes a key ready for use.
+func (c *Codec) ready(d *ringtable.Derived) (*sealer, error) {
+	block, err := aes.NewCipher(d.Key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	s := &sealer{aead: aead, seals: c.seals[d.Sum]}
+	if s.seals == nil {
+		s.seals = new(atomic.Uint64)
+		c.seals[d.Sum] = s.seals
+	}
+	kid := d.KID()
+	copy(s.ad[:], prefix)
+	copy(s.ad[len(prefix):], kid[:])
+	return s, nil
 }
 
 // Ephemeral returns a codec with a random key that dies with the process. It is
@@ -129,6 +142,9 @@ func Ephemeral() *Codec {
 	return c
 }
 
+// Prefix returns what every token begins with.
+func (c *Codec) Prefix() string { return prefix }
+
 // Encrypts reports true: a client cannot read what is sealed.
 func (c *Codec) Encrypts() bool { return true }
 
@@ -137,13 +153,7 @@ func (c *Codec) KeyLimits() foil.KeyLimits {
 	if c.ephemeral {
 		return foil.KeyLimits{Ephemeral: true}
 	}
-	t, err := c.current()
-	if err != nil {
-		// Seal and Open report it; the last ring's bounds still hold.
-		t = c.table.Load()
-	}
-	r := t.ring
-	return foil.KeyLimits{MaxTTL: r.MaxTTL(), Skew: r.Skew(), Interop: r.Interop()}
+	return c.keys.Limits()
 }
 
 // KeyID returns the key id in a token's clear part, in hex, or "" if the text is
@@ -167,54 +177,33 @@ func Parse(token string) (kid string, err error) {
 }
 
 // RingID returns the id in the ring of the key that tokens name kid, or "".
-func (c *Codec) RingID(kid string) string {
-	b, err := hex.DecodeString(kid)
-	if err != nil || len(b) != kidSize {
-		return ""
-	}
-	t, err := c.current()
-	if err != nil {
-		return ""
-	}
-	var ids []string
-	for _, e := range t.byKid[[kidSize]byte(b)] {
-		ids = append(ids, e.key.ID())
-	}
-	return strings.Join(ids, ",")
-}
+func (c *Codec) RingID(kid string) string { return c.keys.RingID(kid) }
 
 // KID returns the id, in hex, by which tokens and logs name a key of a ring.
-func KID(key *keyring.Key) (string, error) {
-	e, _, err := newEntry(key)
-	if err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(e.kid[:]), nil
-}
+func KID(key *keyring.Key) (string, error) { return format.KID(key) }
 
 // Seal encrypts payload under the key in force.
 func (c *Codec) Seal(_ context.Context, payload []byte, _ time.Time) (string, error) {
-	t, err := c.current()
+	t, err := c.keys.Current()
 	if err != nil {
 		return "", err
 	}
-	key, err := t.ring.Sealing(c.now())
+	s, id, err := t.Sealing(c.now())
 	if err != nil {
 		return "", err
 	}
-	e := t.byKey[key]
-	switch n := e.seals.Add(1); {
+	switch n := s.seals.Add(1); {
 	case n > c.refuseAfter:
-		return "", fmt.Errorf("aesgcm: key %q has sealed %d tokens in this process and must not seal more: rotate the ring", key.ID(), c.refuseAfter)
+		return "", fmt.Errorf("aesgcm: key %q has sealed %d tokens in this process and must not seal more: rotate the ring", id, c.refuseAfter)
 	case n == c.warnAfter:
-		c.log.Warn("a key nears its number of seals: rotate the ring", "key", key.ID(), "seals", n, "limit", c.refuseAfter)
+		c.log.Warn("a key nears its number of seals: rotate the ring", "key", id, "seals", n, "limit", c.refuseAfter)
 	}
 	raw := make([]byte, kidSize+nonceSize, floor+len(payload))
-	copy(raw, e.kid[:])
+	copy(raw, s.ad[len(prefix):])
 	if _, err := rand.Read(raw[kidSize:]); err != nil {
 		return "", fmt.Errorf("aesgcm: no randomness: %w", err)
 	}
-	raw = e.aead.Seal(raw, raw[kidSize:kidSize+nonceSize], payload, e.ad[:])
+	raw = s.aead.Seal(raw, raw[kidSize:kidSize+nonceSize], payload, s.ad[:])
 	out := make([]byte, 0, len(prefix)+base64.RawURLEncoding.EncodedLen(len(raw)))
 	out = append(out, prefix...)
 	return string(base64.RawURLEncoding.AppendEncode(out, raw)), nil
@@ -240,7 +229,7 @@ func decode(token string) ([]byte, error) {
 // Open returns the payload of a token that Seal returned, under any key of the
 // ring that still opens.
 func (c *Codec) Open(_ context.Context, token string) ([]byte, error) {
-	t, err := c.current()
+	t, err := c.keys.Current()
 	if err != nil {
 		return nil, err
 	}
@@ -248,34 +237,23 @@ func (c *Codec) Open(_ context.Context, token string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, known := c.now(), false
-	for _, e := range t.byKid[[kidSize]byte(raw)] {
-		if !e.key.Opens(now) {
-			continue
-		}
-		known = true
-		payload, err := e.aead.Open(nil, raw[kidSize:kidSize+nonceSize], raw[kidSize+nonceSize:], e.ad[:])
-		if err == nil {
-			return payload, nil
-		}
-	}
-	if !known {
-		return nil, foil.Reject(foil.ReasonUnknownKey)
-	}
-	return nil, foil.Reject(foil.ReasonTampered)
+	return t.Open([kidSize]byte(raw), c.now(), func(s *sealer) ([]byte, bool) {
+		payload, err := s.aead.Open(nil, raw[kidSize:kidSize+nonceSize], raw[kidSize+nonceSize:], s.ad[:])
+		return payload, err == nil
+	})
 }
 
 // Seals returns how many tokens this process sealed under the key in force.
 func (c *Codec) Seals() uint64 {
-	t, err := c.current()
+	t, err := c.keys.Current()
 	if err != nil {
 		return 0
 	}
-	key, err := t.ring.Sealing(c.now())
+	s, _, err := t.Sealing(c.now())
 	if err != nil {
 		return 0
 	}
-	return t.byKey[key].seals.Load()
+	return s.seals.Load()
 }
 
 // String tells nothing of the keys.
@@ -283,66 +261,3 @@ func (c *Codec) String() string { return "aesgcm.Codec" }
 
 // Format prints what String gives, under every verb.
 func (c *Codec) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
-
-// current returns the table of the ring as of now.
-func (c *Codec) current() (*table, error) {
-	ring, err := c.keys.Ring()
-	if err != nil {
-		return nil, err
-	}
-	if t := c.table.Load(); t != nil && t.ring == ring {
-		return t, nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t := c.table.Load(); t != nil && t.ring == ring {
-		return t, nil
-	}
-	t, err := c.build(ring)
-	if err != nil {
-		return nil, err
-	}
-	c.table.Store(t)
-	return t, nil
-}
-
-func (c *Codec) build(ring *keyring.Ring) (*table, error) {
-	t := &table{ring: ring, byKey: make(map[*keyring.Key]*entry), byKid: make(map[[kidSize]byte][]*entry)}
-	for _, key := range ring.Keys() {
-		e, sum, err := newEntry(key)
-		if err != nil {
-			return nil, err
-		}
-		if e.seals = c.seals[sum]; e.seals == nil {
-			e.seals = new(atomic.Uint64)
-			c.seals[sum] = e.seals
-		}
-		t.byKey[key] = e
-		t.byKid[e.kid] = append(t.byKid[e.kid], e)
-	}
-	return t, nil
-}
-
-// newEntry derives what a key needs. The sum identifies the derived key in full.
-func newEntry(key *keyring.Key) (*entry, [sha256.Size]byte, error) {
-	fail := func(err error) (*entry, [sha256.Size]byte, error) {
-		return nil, [sha256.Size]byte{}, fmt.Errorf("aesgcm: key %q: %w", key.ID(), err)
-	}
-	k, err := key.Derive(keyInfo, 32)
-	if err != nil {
-		return fail(err)
-	}
-	block, err := aes.NewCipher(k)
-	if err != nil {
-		return fail(err)
-	}
-	e := &entry{key: key}
-	if e.aead, err = cipher.NewGCM(block); err != nil {
-		return fail(err)
-	}
-	sum := sha256.Sum256(append([]byte(kidLabel), k...))
-	copy(e.kid[:], sum[:])
-	copy(e.ad[:], prefix)
-	copy(e.ad[len(prefix):], e.kid[:])
-	return e, sum, nil
-}

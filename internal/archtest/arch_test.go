@@ -29,7 +29,11 @@ var allowed = map[string][]string{
 	"keyring":                   {"internal/secret"},
 
 	"":       {"replay", "claimcheck", "internal/canonjson", "internal/claims"},
-	"aesgcm": {"", "keyring"},
+	"aesgcm": {"", "keyring", "internal/ringtable"},
+	"signed": {"", "keyring", "internal/ringtable"},
+
+	"internal/ringtable": {"", "keyring"},
+	"codectest":          {""},
 
 	"store/sqlite": {"replay", "claimcheck", "modernc.org/sqlite"},
 	"mcpsdk":       {"", "github.com/modelcontextprotocol/go-sdk"},
@@ -47,7 +51,7 @@ var allowed = map[string][]string{
 
 // core is what a server takes in with the Guard and the default codec: the
 // standard library and nothing else, all the way down.
-var core = []string{"", "aesgcm", "keyring", "replay", "claimcheck", "internal/claims", "internal/canonjson", "internal/secret"}
+var core = []string{"", "aesgcm", "signed", "keyring", "replay", "claimcheck", "internal/claims", "internal/canonjson", "internal/secret"}
 
 type pkg struct {
 	ImportPath string
