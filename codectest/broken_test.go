@@ -1,0 +1,134 @@
+package codectest_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/codectest"
+)
+
+// faults names each fault and the sub-tests that must find it.
+var faults = map[string][]string{
+	"trims payloads":             {"payloads of every size come back"},
+	"takes 1000 bytes":           {"payloads of every size come back"},
+	"breaks lines":               {"tokens are printable text"},
+	"ignores the tag's last bit": {"flipped bits are refused"},
+	"ignores the tag's end":      {"flipped bits are refused"},
+	"key id is not covered":      {"flipped bits are refused"},
+	"body is not covered":        {"flipped bits are refused", "spliced tokens are refused"},
+	"payload beside the error":   {"flipped bits are refused"},
+	"refuses without a reason":   {"flipped bits are refused"},
+	"tampered is a failure":      {"flipped bits are refused"},
+	"reason of the Guard's":      {"flipped bits are refused"},
+	"quotes the token":           {"flipped bits are refused", "other spellings are refused"},
+	"accepts padding":            {"other spellings are refused"},
+	"skips line ends":            {"other spellings are refused"},
+	"skips stray bits":           {"other spellings are refused"},
+	"takes both alphabets":       {"other spellings are refused"},
+	"trims space":                {"other spellings are refused"},
+	"prefix in any case":         {"other spellings are refused"},
+	"unquotes":                   {"other spellings are refused"},
+	"ignores the prefix":         {"flipped bits are refused", "other spellings are refused", "cut tokens are refused", "other formats are refused"},
+	"adds a prefix":              {"other spellings are refused", "cut tokens are refused"},
+	"reads to the first dot":     {"longer tokens are refused"},
+	"reads to the first NUL":     {"other spellings are refused"},
+	"seals in pieces":            {"cut tokens are refused", "spliced tokens are refused"},
+	"garbage is a failure":       {"what is no token is refused"},
+	"garbage is nothing":         {"what is no token is refused", "cut tokens are refused"},
+	"takes what is unsigned":     {"what is no token is refused"},
+	"opens every format":         {"other formats are refused"},
+	"one key for everybody":      {"other keys are refused"},
+	"foreign keys are a failure": {"other keys are refused"},
+	"a key of its own":           {"a peer opens"},
+	"keeps the payload":          {"caller may reuse the payload"},
+	"encrypts in place":          {"caller may reuse the payload"},
+	"one buffer for all":         {"payloads are the caller's own"},
+	"remembers what it opened":   {"payloads are the caller's own"},
+	"one caller at a time":       {"many callers at once"},
+	"only says that it encrypts": {"encrypted payloads cannot be seen"},
+	"one nonce":                  {"encrypted payloads cannot be seen"},
+	"one keystream":              {"encrypted payloads cannot be seen"},
+	"key id tells the token":     {"the key id tells the key alone"},
+	"key id of anything":         {"the key id tells the key alone"},
+	"one key id":                 {"the key id tells the key alone"},
+	"no key id":                  {"the key id tells the key alone"},
+	"revoked keys open":          {"revoked keys open nothing"},
+	"revoked is malformed":       {"revoked keys open nothing"},
+	"no keys is a refusal":       {"no keys is a failure and no refusal"},
+	"opens without keys":         {"no keys is a failure and no refusal"},
+	"token beside the error":     {"no keys is a failure and no refusal"},
+	"stays broken":               {"no keys is a failure and no refusal"},
+	"says it is ephemeral":       {"harness is complete"},
+	"prefix is a lie":            {"harness is complete"},
+	"harness lacks a point":      {"harness is complete"},
+}
+
+func newHarness(fault string) *codectest.Harness {
+	shared := newKeys()
+	instance := func(prefix string, k *keys) *fake {
+		return &fake{fault: fault, prefix: prefix, keys: k, sealed: map[string][]byte{}}
+	}
+	f := instance("f1.", shared)
+	h := &codectest.Harness{
+		Codec: f,
+		Peer: func(*testing.T) foil.Codec {
+			if fault == "a key of its own" {
+				return instance("f1.", newKeys())
+			}
+			return instance("f1.", shared)
+		},
+		Other:   func(*testing.T) foil.Codec { return instance("f1.", newKeys()) },
+		Foreign: func(*testing.T) []foil.Codec { return []foil.Codec{instance("g1.", shared)} },
+		Revoke:  func(*testing.T) { shared.rotate() },
+		Break: func(*testing.T) func() {
+			away := func(b bool) { shared.mu.Lock(); shared.away = b; shared.mu.Unlock() }
+			away(true)
+			f.broken = fault == "stays broken"
+			return func() { away(false) }
+		},
+	}
+	if fault == "harness lacks a point" {
+		h.Break = nil
+	}
+	return h
+}
+
+const faultEnv = "FOIL_CODECTEST_FAULT"
+
+// TestFaulty runs the suite against a fault, in a process of its own.
+func TestFaulty(t *testing.T) {
+	fault := os.Getenv(faultEnv) // none: the suite can be passed in full
+	codectest.Run(t, func(*testing.T) *codectest.Harness { return newHarness(fault) })
+}
+
+func TestSuiteFindsEveryFault(t *testing.T) {
+	if os.Getenv(faultEnv) != "" {
+		return // this is the process of its own
+	}
+	for fault, finders := range faults {
+		t.Run(fault, func(t *testing.T) {
+			var names []string
+			for _, name := range finders {
+				names = append(names, regexp.QuoteMeta(strings.ReplaceAll(name, " ", "_")))
+			}
+			only := "^TestFaulty$/^(" + strings.Join(names, "|") + ")$"
+			cmd := exec.Command(os.Args[0], "-test.run="+only, "-test.timeout=1m")
+			cmd.Env = append(os.Environ(), faultEnv+"="+fault)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatal("the suite passed")
+			}
+			for _, name := range finders {
+				want := fmt.Sprintf("--- FAIL: TestFaulty/%s (", strings.ReplaceAll(name, " ", "_"))
+				if !strings.Contains(string(out), want) {
+					t.Errorf("sub-test %q did not fail:\n%.3000s", name, out)
+				}
+			}
+		})
+	}
+}
