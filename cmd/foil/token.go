@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/foilmcp/foil"
-	"github.com/foilmcp/foil/aesgcm"
 	"github.com/foilmcp/foil/internal/canonjson"
 )
 
@@ -46,6 +45,7 @@ reported as "ambiguous":true.`,
 
 func newSealCmd() *cobra.Command {
 	var k keyFlags
+	var codec codecFlag
 	var at string
 	var ttl time.Duration
 	c := &cobra.Command{
@@ -59,7 +59,7 @@ func newSealCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			g, _, err := in.guard(c, &k, at, ttl)
+			g, _, err := in.guard(c, &k, codec.tokenFormat, at, ttl)
 			if err != nil {
 				return err
 			}
@@ -77,6 +77,7 @@ func newSealCmd() *cobra.Command {
 		},
 	}
 	k.add(c)
+	codec.add(c)
 	addAt(c, &at)
 	c.Flags().DurationVar(&ttl, "ttl", 0, "life of the token (default: 10m, or the ring's max_ttl if that is shorter)")
 	return c
@@ -84,6 +85,7 @@ func newSealCmd() *cobra.Command {
 
 func newOpenCmd() *cobra.Command {
 	var k keyFlags
+	var format codecFlag
 	var at string
 	c := &cobra.Command{
 		Use:   "open",
@@ -94,14 +96,15 @@ without asking or telling any store of spent tokens. Prints
   {"ok":true,"state":…,"claims":{…}}   exit code 0
   {"ok":false,"reason":…}              exit code 1`,
 		Example: `  foil token open --ring file:ring.json <request.json
-  foil token open --secret-file key.bin --at 1790495435.5 <request.json`,
+  foil token open --secret-file key.bin --at 1790495435.5 <request.json
+  foil token open --codec signed --ring file:ring.json <request.json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			in, err := readTokenInput(c.InOrStdin(), "token")
 			if err != nil {
 				return err
 			}
-			g, codec, err := in.guard(c, &k, at, 0)
+			g, codec, err := in.guard(c, &k, format.tokenFormat, at, 0)
 			if err != nil {
 				return err
 			}
@@ -109,11 +112,12 @@ without asking or telling any store of spent tokens. Prints
 		},
 	}
 	k.add(c)
+	format.add(c)
 	addAt(c, &at)
 	return c
 }
 
-func (in *tokenInput) open(ctx context.Context, g *foil.Guard, codec *aesgcm.Codec, w io.Writer) error {
+func (in *tokenInput) open(ctx context.Context, g *foil.Guard, codec foil.Codec, w io.Writer) error {
 	o, err := g.Open(ctx, in.request(), in.token)
 	if r := foil.ReasonOf(err); r != "" {
 		if err := printJSON(w, struct {
@@ -144,12 +148,12 @@ func (in *tokenInput) open(ctx context.Context, g *foil.Guard, codec *aesgcm.Cod
 
 // guard builds the Guard that the request would have met, with single use off
 // and the clock at the given time.
-func (in *tokenInput) guard(c *cobra.Command, k *keyFlags, at string, ttl time.Duration) (*foil.Guard, *aesgcm.Codec, error) {
+func (in *tokenInput) guard(c *cobra.Command, k *keyFlags, format *tokenFormat, at string, ttl time.Duration) (*foil.Guard, foil.Codec, error) {
 	now, err := clockAt(at)
 	if err != nil {
 		return nil, nil, err
 	}
-	codec, err := k.codec(c, now)
+	codec, err := k.codec(c, format, now)
 	if err != nil {
 		return nil, nil, err
 	}

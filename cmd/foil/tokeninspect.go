@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/foilmcp/foil"
-	"github.com/foilmcp/foil/aesgcm"
 	"github.com/foilmcp/foil/internal/claims"
 )
 
@@ -24,7 +23,8 @@ func newInspectCmd() *cobra.Command {
 		Short: "Tell what can be known of a token without a request",
 		Long: `Tell what can be known of a token without a request. Without keys that is its
 format, the key it names, and the fingerprint by which logs call it. With keys
-it is also what it claims, and whether its time is over.
+it is also what it claims, and whether its time is over. The formats are v1
+(aesgcm) and h1 (signed).
 
 Exit code 0 if the token is well-formed and, with keys, opens; else 1.`,
 		Example: `  echo '{"token":"v1.…"}' | foil token inspect
@@ -39,11 +39,15 @@ Exit code 0 if the token is well-formed and, with keys, opens; else 1.`,
 			if err != nil {
 				return err
 			}
-			codec, err := k.codec(c, now)
+			format, known := formatOf(in.token)
+			codec, err := k.codec(c, format, now)
 			if err != nil {
 				return err
 			}
-			report, err := inspect(c, in.token, codec, now())
+			report, err := inspect(c, in.token, format, codec, now())
+			if err == nil && known {
+				report.Format = format.short
+			}
 			if err != nil {
 				return err
 			}
@@ -77,17 +81,26 @@ type inspection struct {
 	InTime      *bool           `json:"in_time,omitempty"`
 }
 
-func inspect(c *cobra.Command, token string, codec *aesgcm.Codec, now time.Time) (*inspection, error) {
+// formatOf returns the format that the token's own prefix names, as there is no
+// server here that was set to one. What has none of them is measured by the
+// default.
+func formatOf(token string) (f *tokenFormat, known bool) {
+	for _, f := range tokenFormats {
+		if strings.HasPrefix(token, f.short+".") {
+			return f, true
+		}
+	}
+	return tokenFormats[0], false
+}
+
+func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCodec, now time.Time) (*inspection, error) {
 	sum := sha256.Sum256([]byte(token))
 	r := &inspection{Format: "unknown", Bytes: len(token), Fingerprint: hex.EncodeToString(sum[:8])}
-	if strings.HasPrefix(token, "v1.") {
-		r.Format = "v1"
-	}
 	if len(token) > foil.DefaultMaxToken {
 		r.Reason = foil.ReasonTooLarge
 		return r, nil
 	}
-	kid, err := aesgcm.Parse(token)
+	kid, err := format.parse(token)
 	if err != nil {
 		r.Reason = foil.ReasonOf(err)
 		return r, nil

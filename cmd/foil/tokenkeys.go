@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,9 +13,66 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/aesgcm"
 	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/signed"
 )
+
+// A ringCodec is a codec with the keys of a ring.
+type ringCodec interface {
+	foil.Codec
+	foil.Prefixer
+	RingID(kid string) string
+}
+
+// A tokenFormat is a codec by name.
+type tokenFormat struct {
+	name  string // as in --codec
+	short string // as in the output of inspect
+	parse func(token string) (kid string, err error)
+	open  func(keyring.Current, func() time.Time) (ringCodec, error)
+}
+
+// tokenFormats are the codecs with keys from a ring; the first is the default.
+var tokenFormats = []*tokenFormat{
+	{"aesgcm", "v1", aesgcm.Parse, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
+		return aesgcm.New(k, &aesgcm.Options{Now: now})
+	}},
+	{"signed", "h1", signed.Parse, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
+		return signed.New(k, &signed.Options{Now: now})
+	}},
+}
+
+// codecFlag is the choice of one codec.
+type codecFlag struct{ *tokenFormat }
+
+func (f *codecFlag) add(c *cobra.Command) {
+	f.tokenFormat = tokenFormats[0]
+	c.Flags().Var(f, "codec", "format of the token: aesgcm (encrypted), or signed (anyone can read it)")
+	_ = c.RegisterFlagCompletionFunc("codec", cobra.FixedCompletions([]string{"aesgcm", "signed"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Set implements pflag.Value.
+func (f *codecFlag) Set(name string) error {
+	for _, t := range tokenFormats {
+		if t.name == name {
+			f.tokenFormat = t
+			return nil
+		}
+	}
+	return errors.New("must be aesgcm or signed")
+}
+
+func (f *codecFlag) String() string {
+	if f.tokenFormat == nil {
+		return ""
+	}
+	return f.name
+}
+
+// Type names the value in the help.
+func (f *codecFlag) Type() string { return "name" }
 
 // keyFlags are the ways to give foil token its keys.
 type keyFlags struct {
@@ -32,12 +90,12 @@ func (k *keyFlags) add(c *cobra.Command) {
 }
 
 // codec returns a codec with the keys, or nil if none were given.
-func (k *keyFlags) codec(c *cobra.Command, now func() time.Time) (*aesgcm.Codec, error) {
+func (k *keyFlags) codec(c *cobra.Command, format *tokenFormat, now func() time.Time) (ringCodec, error) {
 	ring, err := k.load(c)
 	if err != nil || ring == nil {
 		return nil, err
 	}
-	return aesgcm.New(keyring.Fixed(ring), &aesgcm.Options{Now: now})
+	return format.open(keyring.Fixed(ring), now)
 }
 
 func (k *keyFlags) load(c *cobra.Command) (*keyring.Ring, error) {
