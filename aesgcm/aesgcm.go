@@ -17,7 +17,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -198,15 +200,39 @@ func (c *Codec) Seal(_ context.Context, payload []byte, _ time.Time) (string, er
 	case n == c.warnAfter:
 		c.log.Warn("a key nears its number of seals: rotate the ring", "key", id, "seals", n, "limit", c.refuseAfter)
 	}
-	raw := make([]byte, kidSize+nonceSize, floor+len(payload))
+	buf := scratch.Get().(*[]byte)
+	raw := slices.Grow((*buf)[:0], floor+len(payload))[:kidSize+nonceSize]
 	copy(raw, s.ad[len(prefix):])
 	if _, err := rand.Read(raw[kidSize:]); err != nil {
 		return "", fmt.Errorf("aesgcm: no randomness: %w", err)
 	}
 	raw = s.aead.Seal(raw, raw[kidSize:kidSize+nonceSize], payload, s.ad[:])
-	out := make([]byte, 0, len(prefix)+base64.RawURLEncoding.EncodedLen(len(raw)))
-	out = append(out, prefix...)
-	return string(base64.RawURLEncoding.AppendEncode(out, raw)), nil
+	token := encode(raw)
+	if cap(raw) <= 16<<10 {
+		*buf = raw
+		scratch.Put(buf)
+	}
+	return token, nil
+}
+
+// scratch are buffers for sealed bytes, which are no secret.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// encode spells a token. It works in steps of whole groups, so that the string
+// is the only allocation.
+func encode(raw []byte) string {
+	var b strings.Builder
+	b.Grow(len(prefix) + base64.RawURLEncoding.EncodedLen(len(raw)))
+	b.WriteString(prefix)
+	const step = 3 * 192
+	var chars [step / 3 * 4]byte
+	for len(raw) > 0 {
+		part := raw[:min(step, len(raw))]
+		raw = raw[len(part):]
+		base64.RawURLEncoding.Encode(chars[:], part)
+		b.Write(chars[:base64.RawURLEncoding.EncodedLen(len(part))])
+	}
+	return b.String()
 }
 
 var strict = base64.RawURLEncoding.Strict()
@@ -216,7 +242,7 @@ func decode(token string) ([]byte, error) {
 	body, ok := strings.CutPrefix(token, prefix)
 	// Strict refuses padding, the other alphabet and stray bits, but skips
 	// line ends: without this, a token would have many spellings.
-	if !ok || strings.ContainsAny(body, "\r\n") {
+	if !ok || strings.IndexByte(body, '\r') >= 0 || strings.IndexByte(body, '\n') >= 0 {
 		return nil, foil.Reject(foil.ReasonMalformed)
 	}
 	raw, err := strict.DecodeString(body)

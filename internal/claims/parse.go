@@ -79,6 +79,15 @@ func claimOf(key []byte) seen {
 // error, and so is a payload with only some of foil's own claims.
 func Parse(payload []byte) (*Claims, error) {
 	c := new(Claims)
+	if err := c.Parse(payload); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Parse is the function [Parse] into c, which must be zero and after an error is
+// of no use.
+func (c *Claims) Parse(payload []byte) error {
 	p := parser{rest: payload}
 	var have seen
 	ok := len(payload) <= limits.MaxBytes && p.object(func(key []byte) bool {
@@ -91,16 +100,16 @@ func Parse(payload []byte) (*Claims, error) {
 		return !again && c.set(claim, &p)
 	})
 	if !ok || !p.end() || have&required != required {
-		return nil, ErrMalformed
+		return ErrMalformed
 	}
 	switch have & own {
 	case own:
 		c.Own = true
 	case 0:
 	default:
-		return nil, ErrMalformed
+		return ErrMalformed
 	}
-	return c, nil
+	return nil
 }
 
 func (c *Claims) set(claim seen, p *parser) bool {

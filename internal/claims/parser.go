@@ -1,7 +1,6 @@
 package claims
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/foilmcp/foil/internal/canonjson"
@@ -84,21 +83,24 @@ func (p *parser) plain() ([]byte, bool) {
 	if len(p.rest) == 0 || p.rest[0] != '"' {
 		return nil, false
 	}
-	n := bytes.IndexByte(p.rest[1:], '"')
-	if n < 0 {
-		return nil, false
-	}
-	s := p.rest[1 : 1+n]
-	for _, c := range s {
-		if c < 0x20 || c > 0x7e || c == '\\' {
+	for i, c := range p.rest[1:] {
+		switch {
+		case c == '"':
+			s := p.rest[1 : 1+i]
+			p.rest = p.rest[i+2:]
+			return s, true
+		case c < 0x20 || c > 0x7e || c == '\\':
 			return nil, false
 		}
 	}
-	p.rest = p.rest[n+2:]
-	return s, true
+	return nil, false
 }
 
 func (p *parser) text(out *string) bool {
+	if s, ok := p.plain(); ok {
+		*out = string(s)
+		return true
+	}
 	if len(p.rest) == 0 || p.rest[0] != '"' {
 		return false
 	}
@@ -120,15 +122,43 @@ func (p *parser) skip() bool {
 	return true
 }
 
-// scalar takes the characters of a number; what they are is for the caller.
+// scalar takes the characters of a number (RFC 8259, section 6); it is empty if
+// there is none.
 func (p *parser) scalar() []byte {
-	n := 0
-	for n < len(p.rest) && (p.rest[n] >= '0' && p.rest[n] <= '9' || bytes.IndexByte([]byte("+-.eE"), p.rest[n]) >= 0) {
+	s, n := p.rest, 0
+	digits := func() bool {
+		from := n
+		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+			n++
+		}
+		return n > from
+	}
+	is := func(c byte) bool { return n < len(s) && s[n] == c }
+	if is('-') {
 		n++
 	}
-	s := p.rest[:n]
-	p.rest = p.rest[n:]
-	return s
+	if is('0') {
+		n++
+	} else if !digits() {
+		return nil
+	}
+	if is('.') {
+		n++
+		if !digits() {
+			return nil
+		}
+	}
+	if is('e') || is('E') {
+		n++
+		if is('+') || is('-') {
+			n++
+		}
+		if !digits() {
+			return nil
+		}
+	}
+	p.rest = s[n:]
+	return s[:n]
 }
 
 func (p *parser) literal(want string) bool { return string(p.scalar()) == want }
@@ -136,12 +166,41 @@ func (p *parser) literal(want string) bool { return string(p.scalar()) == want }
 // number takes any JSON number that is finite as a float64.
 func (p *parser) number(out *float64) bool {
 	s := p.scalar()
-	if n, err := canonjson.Skip(s, &limits); err != nil || n != len(s) {
-		return false // strconv takes more than JSON does
+	if f, ok := short(s); ok {
+		*out = f
+		return true
 	}
 	f, err := strconv.ParseFloat(string(s), 64)
 	*out = f
 	return err == nil
+}
+
+// short reads a decimal of up to 15 digits, three of them behind the point, as
+// every time that foil mints is. Both parts are exact, so the quotient is rightly
+// rounded.
+func short(s []byte) (float64, bool) {
+	if len(s) == 0 || len(s) > 16 {
+		return 0, false
+	}
+	var n, scale int64 = 0, 1
+	point := false
+	for _, c := range s {
+		switch {
+		case c == '.' && !point:
+			point = true
+		case c >= '0' && c <= '9':
+			n = n*10 + int64(c-'0')
+			if point {
+				scale *= 10
+			}
+		default:
+			return 0, false
+		}
+	}
+	if n >= 1e15 || scale > 1000 {
+		return 0, false
+	}
+	return float64(n) / float64(scale), true
 }
 
 // positive takes an integer from 1 on, in its one spelling.
