@@ -29,7 +29,7 @@ var reference = request{
 }
 
 const (
-	state = `{"plan":"cc1.0a1b2c3d4e5f60718293a4b5c6d7e8f9","step":"confirm","objects":412,"bytes":73400320,"bucket":"archived-logs"}`
+	state = `{"plan":"5d2e0a1b2c3d4e5f60718293a4b5c6d7e8f9","step":"confirm","objects":412,"bytes":73400320,"bucket":"archived-logs"}`
 
 	audience = "storage"
 

@@ -27,8 +27,8 @@ var suites = []struct{ pkg, bench string }{
 }
 
 func main() {
-	rounds := flag.Int("rounds", 7, "how many `times` to run everything; at least 5")
-	each := flag.Duration("time", 300*time.Millisecond, "how `long` to run one benchmark of a round")
+	rounds := flag.Int("rounds", 9, "how many `times` to run everything; at least 5")
+	each := flag.Duration("time", 200*time.Millisecond, "how `long` to run one benchmark of a round")
 	save := flag.String("save", "", "write the raw output to this `file`")
 	check := flag.Bool("check", false, "fail if a promise is not kept")
 	flag.Parse()
