@@ -17,6 +17,9 @@
 //	janitor.Register(server)
 //	server.AddReceivingMiddleware(mcpsdk.Protect(guard, nil))
 //
+// With Options.PlanInState the list is in the state instead, for servers whose
+// states may be read; it is then as short as a token has to be.
+//
 // A bucket is a directory, and an object a regular file in it or below, named by
 // its path with slashes. See [Bucket].
 package storagejanitor

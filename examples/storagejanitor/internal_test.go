@@ -1,6 +1,7 @@
 package storagejanitor
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestPlanRoundTrip(t *testing.T) {
 		{"logs/a.log", 12, time.Unix(1785542400, 123456789)},
 		{"odd \u2028\"<name>\\", 0, time.Unix(-1, 5)},
 	}
-	raw, err := encodePlan(objects)
+	raw, err := json.Marshal(newPlan(objects))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,16 +25,28 @@ const (
 	DefaultPlanTTL       = foil.DefaultFlowLimit
 	DefaultMaxObjects    = 10_000
 	DefaultAskTwiceAbove = 100
+	// DefaultMaxPlanBytes leaves room in a token of foil.DefaultMaxToken for
+	// what else is sealed.
+	DefaultMaxPlanBytes = 40 << 10
 )
 
-// Options configure a [Janitor]. Bucket and Claims must be given; every other
-// zero field is a safe default.
+// Options configure a [Janitor]. Bucket must be given, and Claims or
+// PlanInState; every other zero field is a safe default.
 type Options struct {
 	// Bucket is the directory.
 	Bucket string
 	// Claims is where plans are parked. It must be the store that the Guard
 	// has as its Options.Claims, and be shared by all replicas.
 	Claims claimcheck.Store
+	// PlanInState does without: the plan itself is in the state that the
+	// client carries. The client cannot change it, but with a codec that
+	// does not encrypt it can read the names, sizes and times of all objects
+	// that are to be deleted. Nor is there a claim that is spent: that a
+	// state works once is up to the Guard alone.
+	PlanInState bool
+	// MaxPlanBytes is how much of a token a plan in the state may take up; a
+	// purge of more objects is refused. DefaultMaxPlanBytes if zero.
+	MaxPlanBytes int
 	// PlanTTL is how long a plan waits for its confirmation: at least as long
 	// as the Guard lets a flow take.
 	PlanTTL time.Duration
@@ -69,11 +81,14 @@ func New(opts *Options) (*Janitor, error) {
 		o = *opts
 	}
 	switch {
-	case o.Claims == nil:
-		return nil, errors.New("storagejanitor: Options.Claims is nil: give the store of claim checks that the Guard has too")
-	case o.PlanTTL < 0 || o.MaxObjects < 0 || o.AskTwiceAbove < 0:
-		return nil, errors.New("storagejanitor: PlanTTL, MaxObjects and AskTwiceAbove must not be negative")
+	case o.Claims == nil && !o.PlanInState:
+		return nil, errors.New("storagejanitor: Options.Claims is nil: give the store of claim checks that the Guard has too, or set PlanInState to let the client carry the plan")
+	case o.Claims != nil && o.PlanInState:
+		return nil, errors.New("storagejanitor: Options.Claims and PlanInState exclude each other")
+	case o.PlanTTL < 0 || o.MaxObjects < 0 || o.AskTwiceAbove < 0 || o.MaxPlanBytes < 0:
+		return nil, errors.New("storagejanitor: PlanTTL, MaxObjects, AskTwiceAbove and MaxPlanBytes must not be negative")
 	}
+	o.MaxPlanBytes = cmp.Or(o.MaxPlanBytes, DefaultMaxPlanBytes)
 	o.PlanTTL = cmp.Or(o.PlanTTL, DefaultPlanTTL)
 	o.MaxObjects = cmp.Or(o.MaxObjects, DefaultMaxObjects)
 	o.AskTwiceAbove = cmp.Or(o.AskTwiceAbove, DefaultAskTwiceAbove)
@@ -90,7 +105,7 @@ func New(opts *Options) (*Janitor, error) {
 
 // Register adds the tools to server. The middleware of package mcpsdk must be
 // added to the same server, once, with a Guard whose codec encrypts: the states
-// of purge_objects hold claims.
+// of purge_objects hold claims, unless Options.PlanInState is set.
 func (j *Janitor) Register(server *mcp.Server) {
 	closed := false
 	mcp.AddTool(server, &mcp.Tool{

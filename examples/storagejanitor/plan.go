@@ -12,8 +12,11 @@ import (
 // plan.
 const planVersion = 1
 
+// errPlan is matched by what is wrong with a plan that was found.
+var errPlan = errors.New("storagejanitor: plan")
+
 // A plan is the exact list of what a purge deletes. It is parked in the claim
-// store and never passes through the client.
+// store and does not pass through the client, or it is a part of the state.
 type plan struct {
 	Version int           `json:"v"`
 	Objects []plannedItem `json:"objects"`
@@ -25,12 +28,12 @@ type plannedItem struct {
 	Modified int64  `json:"t"` // Unix nanoseconds
 }
 
-func encodePlan(objects []Object) ([]byte, error) {
-	p := plan{Version: planVersion, Objects: make([]plannedItem, len(objects))}
+func newPlan(objects []Object) *plan {
+	p := &plan{Version: planVersion, Objects: make([]plannedItem, len(objects))}
 	for i, o := range objects {
 		p.Objects[i] = plannedItem{o.Name, o.Size, o.Modified.UnixNano()}
 	}
-	return json.Marshal(p)
+	return p
 }
 
 func decodePlan(raw []byte) ([]Object, error) {
@@ -38,10 +41,14 @@ func decodePlan(raw []byte) ([]Object, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
-		return nil, fmt.Errorf("storagejanitor: plan: %w", err)
+		return nil, fmt.Errorf("%w: %w", errPlan, err)
 	}
+	return p.objects()
+}
+
+func (p *plan) objects() ([]Object, error) {
 	if p.Version != planVersion || len(p.Objects) == 0 {
-		return nil, errors.New("storagejanitor: plan: not of this version")
+		return nil, fmt.Errorf("%w: not of this version", errPlan)
 	}
 	objects := make([]Object, len(p.Objects))
 	for i, o := range p.Objects {

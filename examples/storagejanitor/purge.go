@@ -2,6 +2,7 @@ package storagejanitor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -32,7 +33,7 @@ func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeI
 	if !canAsk(req.ClientCapabilities()) {
 		return refused("purge_objects deletes only what a person has confirmed, and this client cannot ask: it does not declare elicitation in form mode. Nothing was deleted.")
 	}
-	s, ok := parseState(req.Params.RequestState)
+	s, ok := parseState(req.Params.RequestState, j.o.PlanInState)
 	if !ok {
 		return j.plan(ctx, req, filter)
 	}
@@ -44,7 +45,7 @@ func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeI
 	case foil.Missing:
 		return s.ask(ctx, req, in.Prefix)
 	case foil.Reworded:
-		if err := mcpsdk.Opened(ctx).Claims().Revoke(ctx, s.Claim); err != nil {
+		if err := revoke(ctx, s); err != nil {
 			return nil, nil, j.broken(ctx, errClaims, err)
 		}
 		return j.plan(ctx, req, filter)
@@ -62,7 +63,7 @@ func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeI
 	return j.carryOut(ctx, s)
 }
 
-// plan finds the objects, parks their list and asks, whatever answers came with
+// plan finds the objects, keeps their list and asks, whatever answers came with
 // the call: they cannot be about this plan.
 func (j *Janitor) plan(ctx context.Context, req *mcp.CallToolRequest, filter Filter) (*mcp.CallToolResult, *PurgeOutput, error) {
 	objects, err := j.bucket.List(ctx, filter, j.o.MaxObjects)
@@ -74,51 +75,85 @@ func (j *Janitor) plan(ctx context.Context, req *mcp.CallToolRequest, filter Fil
 	case len(objects) == 0:
 		return finished(&PurgeOutput{Outcome: OutcomeNothing}, "Nothing to purge: no object matches.")
 	}
-	list, err := encodePlan(objects)
-	if err != nil {
-		return nil, nil, j.broken(ctx, errBucket, err)
-	}
-	claim, err := j.o.Claims.Issue(ctx, list, j.o.PlanTTL)
-	switch {
+	s := newState(objects)
+	switch err := j.keep(ctx, s, newPlan(objects)); {
 	case errors.Is(err, claimcheck.ErrTooLarge):
 		return refused("The list of the objects is too long to keep for one confirmation: use a longer prefix. Nothing was deleted.")
 	case err != nil:
 		return nil, nil, j.broken(ctx, errClaims, err)
 	}
-	s := newState(claim, objects)
 	if s.Objects > j.o.AskTwiceAbove && askableOnce(req) {
 		s.Step = stepCount // the stricter of the two questions
 	}
 	return s.ask(ctx, req, filter.Prefix)
 }
 
+// keep puts the plan where the retry finds it: into the claim store, or into the
+// state.
+func (j *Janitor) keep(ctx context.Context, s *state, p *plan) error {
+	if j.o.PlanInState {
+		s.Plan = p
+		n, err := s.carried()
+		if err == nil && n > j.o.MaxPlanBytes {
+			err = claimcheck.ErrTooLarge
+		}
+		return err
+	}
+	list, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	s.Claim, err = j.o.Claims.Issue(ctx, list, j.o.PlanTTL)
+	return err
+}
+
+// planned returns the plan, spending its claim if it has one.
+func planned(ctx context.Context, s *state) ([]Object, error) {
+	if s.Plan != nil {
+		return s.Plan.objects()
+	}
+	list, err := mcpsdk.Opened(ctx).Claims().Redeem(ctx, s.Claim)
+	if err != nil {
+		return nil, err
+	}
+	return decodePlan(list)
+}
+
+// revoke makes sure that a plan is not carried out. A plan in the state has
+// nothing to revoke: the Guard has spent the state.
+func revoke(ctx context.Context, s *state) error {
+	if s.Plan != nil {
+		return nil
+	}
+	return mcpsdk.Opened(ctx).Claims().Revoke(ctx, s.Claim)
+}
+
 // withdraw ends the plan of a person who said no.
 func (j *Janitor) withdraw(ctx context.Context, s *state) (*mcp.CallToolResult, *PurgeOutput, error) {
-	if err := mcpsdk.Opened(ctx).Claims().Revoke(ctx, s.Claim); err != nil {
+	if err := revoke(ctx, s); err != nil {
 		return nil, nil, j.broken(ctx, errors.New("not confirmed, and nothing was deleted; but the plan could not be withdrawn, and ends only when it expires"), err)
 	}
 	j.o.Logger.InfoContext(ctx, "purge declined", "objects", s.Objects)
 	return finished(&PurgeOutput{Outcome: OutcomeDeclined}, "Not confirmed: nothing was deleted, and the plan is withdrawn.")
 }
 
-// carryOut spends the confirmation and deletes what was planned. Redeeming is
-// final: of any number of presentations of this state, on any number of replicas,
-// one gets the list.
+// carryOut spends the confirmation and deletes what was planned. Redeeming a claim
+// is final: of any number of presentations of this state, on any number of
+// replicas, one gets the list. A plan in the state has only the Guard for that.
 func (j *Janitor) carryOut(ctx context.Context, s *state) (*mcp.CallToolResult, *PurgeOutput, error) {
-	list, err := mcpsdk.Opened(ctx).Claims().Redeem(ctx, s.Claim)
-	if errors.Is(err, claimcheck.ErrRedeemed) {
+	objects, err := planned(ctx, s)
+	switch {
+	case errors.Is(err, claimcheck.ErrRedeemed):
 		j.o.Logger.WarnContext(ctx, "purge refused: the claim is spent or has expired")
 		return refused("REFUSED: this confirmation was already used or has expired. Nothing was deleted by this call; start over.")
+	case err == nil && len(objects) != s.Objects:
+		err = fmt.Errorf("%w: not the one that was shown", errPlan)
+	}
+	if errors.Is(err, errPlan) {
+		return nil, nil, j.broken(ctx, errors.New("the plan cannot be read; nothing was deleted, start over"), err)
 	}
 	if err != nil {
 		return nil, nil, j.broken(ctx, errClaims, err)
-	}
-	objects, err := decodePlan(list)
-	if err == nil && len(objects) != s.Objects {
-		err = errors.New("storagejanitor: the plan is not the one that was shown")
-	}
-	if err != nil {
-		return nil, nil, j.broken(ctx, errors.New("the plan cannot be read; nothing was deleted, start over"), err)
 	}
 
 	out := &PurgeOutput{Outcome: OutcomePurged}

@@ -358,6 +358,8 @@ func TestNewRefuses(t *testing.T) {
 		"nil":       nil,
 		"no bucket": {Claims: claims},
 		"no claims": {Bucket: t.TempDir()},
+		"two plans": {Bucket: t.TempDir(), Claims: claims, PlanInState: true},
+		"below 0":   {Bucket: t.TempDir(), PlanInState: true, MaxPlanBytes: -1},
 		"negative":  {Bucket: t.TempDir(), Claims: claims, PlanTTL: -1},
 		"a file":    {Bucket: filepath.Join(t.TempDir(), "missing"), Claims: claims},
 	} {

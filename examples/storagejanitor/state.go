@@ -20,11 +20,12 @@ const (
 )
 
 // A state is what travels, sealed, as requestState: where the purge is, the claim
-// of its plan, and all that the questions say. What they say must not be found out
-// again on the retry, since the bucket may have changed.
+// of its plan or the plan itself, and all that the questions say. What they say
+// must not be found out again on the retry, since the bucket may have changed.
 type state struct {
 	Step    string   `json:"step"`
-	Claim   string   `json:"claim"`
+	Claim   string   `json:"claim,omitempty"`
+	Plan    *plan    `json:"plan,omitempty"`
 	Objects int      `json:"objects"`
 	Bytes   int64    `json:"bytes"`
 	First   []string `json:"first"` // names, as shown
@@ -33,8 +34,8 @@ type state struct {
 // firstNames is how many names the question shows.
 const firstNames = 5
 
-func newState(claim string, objects []Object) *state {
-	s := &state{Step: stepConfirm, Claim: claim, Objects: len(objects)}
+func newState(objects []Object) *state {
+	s := &state{Step: stepConfirm, Objects: len(objects)}
 	for i, o := range objects {
 		s.Bytes += o.Size
 		if i < firstNames {
@@ -45,8 +46,9 @@ func newState(claim string, objects []Object) *state {
 }
 
 // parseState reads what ask wrote. It reports false for a first call, whose state
-// is empty, and for a state of a release that wrote another form.
-func parseState(text string) (*state, bool) {
+// is empty, and for a state of a release that wrote another form, or of a server
+// that keeps its plans elsewhere.
+func parseState(text string, planInState bool) (*state, bool) {
 	if text == "" {
 		return nil, false
 	}
@@ -54,7 +56,8 @@ func parseState(text string) (*state, bool) {
 	d.DisallowUnknownFields()
 	var s state
 	err := d.Decode(&s)
-	return &s, err == nil && (s.Step == stepConfirm || s.Step == stepCount) && s.Claim != "" && s.Objects > 0
+	return &s, err == nil && (s.Step == stepConfirm || s.Step == stepCount) && s.Objects > 0 &&
+		(s.Plan != nil) == planInState && (s.Claim == "") == planInState
 }
 
 // ask returns the result that asks the question of the step. The middleware seals
@@ -72,6 +75,25 @@ func (s *state) ask(ctx context.Context, req *mcp.CallToolRequest, prefix string
 		InputRequests: mcp.InputRequestMap{s.Step: question},
 		RequestState:  string(text),
 	}, nil, nil
+}
+
+// carried is how many bytes the state takes up in the payload of a token, which
+// is JSON in ASCII (docs/wire.md) and holds the state as a string.
+func (s *state) carried() (n int, err error) {
+	text, err := json.Marshal(s)
+	for _, r := range string(text) {
+		switch {
+		case r == '"' || r == '\\':
+			n += 2
+		case ' ' <= r && r < 0x7f:
+			n++
+		case r <= 0xffff:
+			n += len(`\u0000`)
+		default:
+			n += len(`\u0000\u0000`)
+		}
+	}
+	return n, err
 }
 
 // question returns the question of the step. It depends on the state and the
