@@ -38,6 +38,10 @@ var allowed = map[string][]string{
 	"store/sqlite": {"replay", "claimcheck", "modernc.org/sqlite"},
 	"mcpsdk":       {"", "github.com/modelcontextprotocol/go-sdk"},
 
+	"observe/internal/labels": {""},
+	"observe/prom":            {"", "observe/internal/labels", "github.com/prometheus/client_golang/prometheus"},
+	"observe/otel":            {"", "observe/internal/labels", "go.opentelemetry.io/otel"},
+
 	"attack":           {"", "aesgcm", "keyring", "claimcheck", "internal/canonjson"},
 	"attack/plain":     {"", "internal/canonjson"},
 	"attack/guarddoor": {"", "attack", "internal/canonjson"},
