@@ -12,6 +12,8 @@ import (
 // is a system failure. A codec has one spelling for each token: an alias of a
 // valid token (padding, white space, another alphabet, stray bits) is refused.
 //
+// Seal must not keep payload after it returned, nor change it.
+//
 // expires is the last moment at which the token may still be read. A codec that
 // keeps nothing may ignore it.
 //

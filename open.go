@@ -25,7 +25,7 @@ func (g *Guard) Open(ctx context.Context, req Request, token string) (*Opened, e
 	o, err := g.open(ctx, &req, token)
 	var c *claims.Claims
 	if o != nil {
-		c = o.claims
+		c = &o.claims
 	}
 	g.report(ctx, "open", &req, token, c, began, err)
 	if err != nil {
@@ -70,8 +70,9 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 	if err != nil {
 		return nil, codecFailure(err)
 	}
-	c, err := claims.Parse(payload)
-	if err != nil {
+	o := &Opened{limits: &g.limits, checks: g.Claims()}
+	c := &o.claims
+	if err := c.Parse(payload); err != nil {
 		return nil, Reject(ReasonMalformed)
 	}
 	if !c.Own {
@@ -80,7 +81,6 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 		}
 		adopt(c, token, t)
 	}
-	o := &Opened{claims: c, limits: &g.limits, checks: g.Claims()}
 	if r := g.compare(c, req, &sums, t); r != "" {
 		return o, Reject(r)
 	}

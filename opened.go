@@ -20,7 +20,7 @@ import (
 // An Opened is a state that passed every check. It prints as its flow and
 // round; it must not be kept beyond the request.
 type Opened struct {
-	claims   *claims.Claims
+	claims   claims.Claims
 	answers  map[string]json.RawMessage
 	compared bool // the questions are known and compared
 	limits   *canonjson.Limits
@@ -33,7 +33,7 @@ func (o *Opened) State() string { return o.claims.State }
 
 // Flow returns the identity of the chain of rounds this one belongs to. It is
 // no secret: it joins log lines.
-func (o *Opened) Flow() string { return flowID(o.claims) }
+func (o *Opened) Flow() string { return flowID(&o.claims) }
 
 // Round returns how many times the flow has asked, from 1.
 func (o *Opened) Round() int { return o.claims.Round }

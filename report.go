@@ -25,7 +25,8 @@ func (g *Guard) begin() time.Time {
 	return time.Now()
 }
 
-// report tells the outcome of one call. c is what is known of the token.
+// report tells the outcome of one call. c is what is known of the token; round 0
+// is nothing.
 func (g *Guard) report(ctx context.Context, op string, req *Request, token string, c *claims.Claims, began time.Time, err error) {
 	if err != nil {
 		g.log(ctx, op, req, token, c, err)
@@ -37,7 +38,7 @@ func (g *Guard) report(ctx context.Context, op string, req *Request, token strin
 	if !began.IsZero() {
 		e.Took = time.Since(began)
 	}
-	if c != nil {
+	if c != nil && c.Round > 0 {
 		e.Flow, e.Round = flowID(c), c.Round
 	}
 	reason := ReasonOf(err)
@@ -85,13 +86,13 @@ func (g *Guard) log(ctx context.Context, op string, req *Request, token string, 
 
 // logDropped tells that answers nobody had asked for were taken out.
 func (g *Guard) logDropped(ctx context.Context, req *Request, o *Opened) {
-	attrs := append(about(req, o.claims), slog.Int("dropped", o.dropped))
+	attrs := append(about(req, &o.claims), slog.Int("dropped", o.dropped))
 	g.o.Logger.LogAttrs(ctx, slog.LevelWarn, "answers to no question dropped", attrs...)
 }
 
 func about(req *Request, c *claims.Claims) []slog.Attr {
 	attrs := []slog.Attr{slog.String("method", bounded(req.Method)), slog.String("target", bounded(req.Target))}
-	if c != nil {
+	if c != nil && c.Round > 0 {
 		attrs = append(attrs, slog.String("flow", flowID(c)), slog.Int("round", c.Round))
 	}
 	return attrs

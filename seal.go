@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/foilmcp/foil/claimcheck"
@@ -23,61 +24,71 @@ import (
 // lets a state out.
 func (g *Guard) Seal(ctx context.Context, req Request, out Outgoing) (token string, err error) {
 	began := g.begin()
-	token, c, err := g.seal(ctx, &req, &out)
-	g.report(ctx, "seal", &req, token, c, began, err)
+	var c claims.Claims
+	token, err = g.seal(ctx, &req, &out, &c)
+	g.report(ctx, "seal", &req, token, &c, began, err)
 	return token, err
 }
 
-// seal returns the claims, too, as far as they are known.
-func (g *Guard) seal(ctx context.Context, req *Request, out *Outgoing) (string, *claims.Claims, error) {
+// payloads are buffers for what is about to be sealed. They are wiped before
+// they are given back.
+var payloads = sync.Pool{New: func() any { return new([]byte) }}
+
+// seal fills in c as far as it comes.
+func (g *Guard) seal(ctx context.Context, req *Request, out *Outgoing, c *claims.Claims) (string, error) {
 	t, err := g.terms(req)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	now := g.o.Now()
-	c, err := g.mint(req, out, &t, now)
-	if err != nil {
-		return "", c, err
+	now := g.o.Now().Truncate(time.Millisecond) // more would be read by nobody
+	if err := g.mint(req, out, &t, now, c); err != nil {
+		return "", err
 	}
 	if strings.Contains(out.State, claimcheck.Prefix) && !encrypts(g.codec) {
-		return "", c, errors.New("foil: the state holds a claim check and this codec can be read by anyone: use an encrypting codec")
+		return "", errors.New("foil: the state holds a claim check and this codec can be read by anyone: use an encrypting codec")
 	}
-	payload := c.Append(make([]byte, 0, 512+len(out.State)+len(out.State)/4+96*len(c.Questions)))
+	buf := payloads.Get().(*[]byte)
+	payload := c.Append((*buf)[:0])
 	token, err := g.codec.Seal(ctx, payload, now.Add(t.TTL))
+	clear(payload)
+	if cap(payload) <= 16<<10 {
+		*buf = payload
+		payloads.Put(buf)
+	}
 	if err != nil {
-		return "", c, unavailable("seal", err)
+		return "", unavailable("seal", err)
 	}
 	if len(token) > g.o.MaxToken {
-		return "", c, fmt.Errorf("foil: the sealed state has %d bytes, more than the limit of %d: keep it small and park what is large as a claim check", len(token), g.o.MaxToken)
+		return "", fmt.Errorf("foil: the sealed state has %d bytes, more than the limit of %d: keep it small and park what is large as a claim check", len(token), g.o.MaxToken)
 	}
-	return token, c, nil
+	return token, nil
 }
 
 // errNoPrincipal names the option, since it is what a newcomer meets first.
 var errNoPrincipal = errors.New("foil: the request names no principal: set Request.Principal from the server's login (mcpsdk: Options.Principal, Options.Issuer), or say Anonymous by name")
 
-// mint builds the claims of a new token. With a refusal it returns them, too.
-func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time) (*claims.Claims, error) {
+// mint builds the claims of a new token.
+func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time, c *claims.Claims) error {
 	if req.Principal.IsZero() && !t.Without.Has(BindPrincipal) {
-		return nil, errNoPrincipal
+		return errNoPrincipal
 	}
 	if !canonjson.ValidWTF8(out.State) {
-		return nil, errors.New("foil: the state is not valid UTF-8: encode binary state, as base64 for example")
+		return errors.New("foil: the state is not valid UTF-8: encode binary state, as base64 for example")
 	}
 	sums, err := g.sums(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	questions, err := g.asked(out.Questions)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var random [8 + 10 + claims.IDSize]byte
 	if _, err := rand.Read(random[:]); err != nil {
-		return nil, fmt.Errorf("foil: no randomness: %w", err)
+		return fmt.Errorf("foil: no randomness: %w", err)
 	}
 	salt, id, flow := random[:8], random[8:18], random[18:]
-	c := &claims.Claims{
+	*c = claims.Claims{
 		IssuedAt:  seconds(now),
 		Expires:   seconds(now.Add(t.TTL)),
 		Method:    wtf8(req.Method),
@@ -103,12 +114,12 @@ func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time) (*cla
 		switch {
 		case t.Without.Has(BindExpiry):
 		case c.Round > t.MaxRounds:
-			return c, Reject(ReasonRound)
+			return Reject(ReasonRound)
 		case !(c.IssuedAt < c.Deadline):
-			return c, Reject(ReasonFlowExpired)
+			return Reject(ReasonFlowExpired)
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // timedID is an identity that begins with the time in milliseconds, so that

@@ -30,7 +30,7 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 			i += size
 			continue
 		}
-		if end := plainEnd(s, i); end > i {
+		if end := runEnd(s, i); end > i {
 			dst = append(dst, s[i:end]...)
 			i = end
 			continue
@@ -86,6 +86,25 @@ func plainEnd[T string | []byte](s T, i int) int {
 		i++
 	}
 	return i
+}
+
+// plain tells which bytes canonical JSON writes as themselves inside a string.
+var plain = func() (t [256]bool) {
+	for c := ' '; c < 0x7f; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+// runEnd is plainEnd for text that may have many escapes: it looks at the first
+// bytes one by one.
+func runEnd[T string | []byte](s T, i int) int {
+	for near := min(i+8, len(s)); i < near; i++ {
+		if !plain[s[i]] {
+			return i
+		}
+	}
+	return plainEnd(s, i)
 }
 
 // decodeWTF8 decodes the character at s[i], which is not ASCII. A surrogate's
@@ -157,7 +176,8 @@ func DecodeString(text []byte) (s string, n int, err error) {
 	if end := plainEnd(text, 1); end < len(text) && text[end] == '"' {
 		return string(text[1:end]), end + 1, nil
 	}
-	b, n, perr := appendDecoded(nil, text)
+	var scratch [256]byte // keeps what is not long off the heap
+	b, n, perr := appendDecoded(scratch[:0], text)
 	if perr != nil {
 		return "", 0, perr
 	}
@@ -173,6 +193,11 @@ func appendDecoded(dst, text []byte) ([]byte, int, *posError) {
 		switch {
 		case c == '"':
 			return append(dst, text[run:i]...), i + 1, nil
+		case c == '\\' && i+1 < len(text) && (text[i+1] == '"' || text[i+1] == '\\' || text[i+1] == '/'):
+			// What is escaped stands for itself: leave out the backslash.
+			dst = append(dst, text[run:i]...)
+			run = i + 1
+			i += 2
 		case c == '\\':
 			dst = append(dst, text[run:i]...)
 			var n int
@@ -192,7 +217,7 @@ func appendDecoded(dst, text []byte) ([]byte, int, *posError) {
 		case c == 0x7f:
 			i++
 		default:
-			i = plainEnd(text, i)
+			i = runEnd(text, i)
 		}
 	}
 	return nil, 0, &posError{ErrSyntax, "unexpected end", len(text)}
@@ -205,9 +230,7 @@ func appendUnescaped(dst, text []byte) ([]byte, int) {
 	if len(text) < 2 {
 		return dst, 0
 	}
-	switch c := text[1]; c {
-	case '"', '\\', '/':
-		return append(dst, c), 2
+	switch text[1] {
 	case 'b':
 		return append(dst, '\b'), 2
 	case 'f':
