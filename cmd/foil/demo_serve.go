@@ -42,6 +42,7 @@ func serveDemo(ctx context.Context, f *demoFleet, once foil.Once, out io.Writer)
   URL       %s
             Streamable HTTP, stateless, protocol %s; requests go to the replicas in turn
   Replicas  %s
+            metrics for Prometheus at /metrics of each
   Bucket    %s
 
 Credentials are optional: Authorization: Bearer TOKEN, with one of these tokens.

@@ -29,6 +29,7 @@ const (
 	demoResource    = "demo://reports/usage"
 	demoOtherReport = "demo://reports/costs"
 	demoPath        = "/mcp"
+	demoMetrics     = "/metrics"
 )
 
 // A demoSetup is what one replica needs to know. All replicas share the files.
@@ -81,8 +82,12 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 		return site, err
 	}
 	site.closers = append(site.closers, store.Close)
+	observer, metrics, err := newDemoObserver()
+	if err != nil {
+		return site, err
+	}
 	guard, err := foil.New(codec, &foil.Options{
-		Audience: demoAudience, Replay: store.Replay(), Claims: store.Claims(), Once: once, Logger: log,
+		Audience: demoAudience, Replay: store.Replay(), Claims: store.Claims(), Once: once, Logger: log, Observer: observer,
 	})
 	if err != nil {
 		return site, err
@@ -102,6 +107,7 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 	mux.Handle(demoPath, demoLogin(mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})))
+	mux.Handle(demoMetrics, metrics)
 	site.Handler = mux
 	return site, nil
 }

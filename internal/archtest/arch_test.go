@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 
 	"examples/storagejanitor":                    {"", "claimcheck", "mcpsdk", "github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go"},
 	"examples/storagejanitor/cmd/storagejanitor": {"*", "github.com/modelcontextprotocol/go-sdk"},
-	"cmd/foil":       {"*", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13/cobra"},
+	"cmd/foil":       {"*", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13/cobra", "github.com/prometheus/client_golang/prometheus"},
 	"interop/python": {},
 }
 
