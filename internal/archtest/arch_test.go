@@ -51,6 +51,8 @@ var allowed = map[string][]string{
 	"examples/storagejanitor/cmd/storagejanitor": {"*", "github.com/modelcontextprotocol/go-sdk"},
 	"cmd/foil":       {"*", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13/cobra", "github.com/prometheus/client_golang/prometheus"},
 	"interop/python": {},
+
+	"interop/conformance": {},
 }
 
 // core is what a server takes in with the Guard and the default codec: the
