@@ -53,7 +53,9 @@ type Store interface {
 	// call nor a clock set back can revive an ID.
 	//
 	// An id of no bytes or of more than MaxIDLen, and an expires after the year
-	// 9999, are errors. The store keeps no reference to id.
+	// 9999, are errors. The store keeps no reference to id. No error contains the
+	// id or what the store authenticates to its backend with, such as the
+	// password in a DSN.
 	Use(ctx context.Context, id []byte, expires time.Time) (first bool, err error)
 }
 

@@ -33,7 +33,8 @@ type Harness struct {
 	Clock   *Clock
 	NoClock bool
 
-	// Sweep makes Store forget what it may. Leave it nil with NoSweep if the
+	// Sweep makes Store forget what it may: all that expired Skew ago, to the very
+	// moment. Leave it nil with NoSweep if the
 	// backend forgets by itself.
 	Sweep   func(ctx context.Context) error
 	NoSweep bool
@@ -57,6 +58,11 @@ type Harness struct {
 	// is nothing that could go away.
 	Break       func(t *testing.T) (restore func())
 	CannotBreak bool
+
+	// Secret is what Store authenticates to its backend with, such as the
+	// password in a DSN; it must stay out of errors. NoSecret: there is none.
+	Secret   string
+	NoSecret bool
 }
 
 // Run runs the suite. It calls newHarness once for each sub-test.
@@ -78,6 +84,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) *Harness) {
 		{"fraction of a second is not rounded down", testFraction},
 		{"swept id is an error", testSwept},
 		{"clock set back does not revive", testClockBack},
+		{"never true at the mark", testAtTheMark},
 		{"sweep keeps what is live", testSweepKeepsLive},
 		{"sweep races use", testSweepRace},
 		{"spent survives a restart", testRestart},
@@ -87,6 +94,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) *Harness) {
 		{"sweep mark is seen by a peer", testPeerMark},
 		{"full store refuses and evicts nothing", testFull},
 		{"broken backend is an error and never true", testBroken},
+		{"ids and secrets stay out of errors", testErrors},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newHarness(t)) })
 	}
@@ -103,6 +111,7 @@ func testHarness(t *testing.T, h *Harness) {
 		{"Peer or NotShared", h.Peer != nil, h.NotShared},
 		{"Full or Unbounded", h.Full != nil, h.Unbounded},
 		{"Break or CannotBreak", h.Break != nil, h.CannotBreak},
+		{"Secret or NoSecret", h.Secret != "", h.NoSecret},
 	} {
 		if c.have == c.excuse {
 			t.Errorf("harness wants exactly one of %s", c.name)

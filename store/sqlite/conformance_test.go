@@ -107,6 +107,8 @@ func TestReplayConformance(t *testing.T) {
 			Peer:  func(t *testing.T) replay.Store { return open(t, path, opts).Replay() },
 			Full:  func(t *testing.T) { fill(t, s) },
 			Break: func(t *testing.T) func() { return takeAway(t, s, path) },
+
+			NoSecret: true,
 		}
 	})
 }
