@@ -17,6 +17,8 @@ import (
 // expires is the last moment at which the token may still be read. A codec that
 // keeps nothing may ignore it.
 //
+// An error must hold no payload, token or key: it is logged.
+//
 // A Codec must be safe for concurrent use.
 type Codec interface {
 	Seal(ctx context.Context, payload []byte, expires time.Time) (token string, err error)

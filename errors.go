@@ -29,8 +29,8 @@ type Reason string
 
 // The reasons, in the order in which [Guard.Open] looks for them.
 const (
-	ReasonAmbiguous        Reason = "ambiguous_arguments" // arguments that parsers may read differently
 	ReasonTooLarge         Reason = "too_large"           // longer than Options.MaxToken
+	ReasonAmbiguous        Reason = "ambiguous_arguments" // arguments that parsers may read differently
 	ReasonMalformed        Reason = "malformed"           // not a token of this format and version
 	ReasonUnknownKey       Reason = "unknown_key"         // sealed under a key that is foreign, retired or revoked
 	ReasonTampered         Reason = "tampered"            // authentication failed
@@ -40,8 +40,8 @@ const (
 	ReasonTarget           Reason = "target"              // minted for another tool, prompt or resource
 	ReasonArguments        Reason = "arguments"           // minted for other arguments
 	ReasonAudience         Reason = "audience"            // minted by another service
-	ReasonPrincipal        Reason = "principal"           // minted for somebody else
 	ReasonPrincipalMissing Reason = "principal_missing"   // the request names no principal and is not anonymous by name
+	ReasonPrincipal        Reason = "principal"           // minted for somebody else
 	ReasonRound            Reason = "round"               // more rounds than the limit
 	ReasonFlowExpired      Reason = "flow_expired"        // the flow's deadline is over
 	ReasonReplayed         Reason = "replayed"            // spent already
@@ -100,14 +100,14 @@ func Wire(err error) *WireError {
 	}
 }
 
-// unavailable wraps a system failure once. The cause's text is kept for the
-// operator; a context error stays recognisable.
+// An unavailableError wraps a system failure once. The cause's text is kept for
+// the operator; a context error stays recognisable.
 type unavailableError struct {
 	what  string
 	cause error
 }
 
-// unavailable never lets a cause through that would read as the client's fault.
+// unavailable reports that what cannot be done now. It never lets a cause through that would read as the client's fault.
 func unavailable(what string, cause error) error {
 	if errors.Is(cause, ErrInvalid) {
 		cause = errors.New("a part below reported a refusal where only a failure is possible")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/foilmcp/foil/claimcheck"
@@ -59,7 +58,8 @@ type Options struct {
 	// the store's included. By default it is that of the codec's keys, else
 	// DefaultSkew.
 	Skew time.Duration
-	// MaxToken is the longest token in bytes; DefaultMaxToken if zero.
+	// MaxToken is the longest token in bytes, at most 16 MiB;
+	// DefaultMaxToken if zero.
 	MaxToken int
 
 	// Logger gets a line for each refusal and failure: reason, method,
@@ -101,6 +101,10 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 		return nil, errors.New("foil: Options.Audience is not valid UTF-8")
 	case o.AmbiguousArguments > Refuse:
 		return nil, fmt.Errorf("foil: unknown AmbiguousArguments %d", o.AmbiguousArguments)
+	case o.MaxToken > maxMaxToken:
+		return nil, fmt.Errorf("foil: Options.MaxToken is more than %d", maxMaxToken)
+	case o.Without&^allBindings != 0:
+		return nil, fmt.Errorf("foil: unknown binding in Options.Without: %#x", uint8(o.Without&^allBindings))
 	case o.Skew < 0 || o.MaxToken < 0 || o.StoreTimeout < 0:
 		return nil, errors.New("foil: Skew, MaxToken and StoreTimeout must not be negative")
 	}
@@ -172,16 +176,3 @@ func (g *Guard) String() string { return "foil.Guard" }
 
 // Format prints what String gives, under every verb.
 func (g *Guard) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(g.String())) }
-
-// seconds is a time as tokens carry it.
-func seconds(t time.Time) float64 {
-	return float64(t.Unix()) + float64(t.Nanosecond())/1e9
-}
-
-// moment is the time of a claim; a time beyond what a Time can hold is cut.
-func moment(s float64) time.Time {
-	const far = 1 << 53
-	s = max(-far, min(far, s))
-	whole := int64(s)
-	return time.Unix(whole, int64(math.Round((s-float64(whole))*1e9)))
-}

@@ -39,7 +39,8 @@ func (h *health) report(now time.Time, err error) {
 var errKnownDown = errors.New("it failed a moment ago")
 
 // ready reports whether the replay store may be called. While it is known to
-// be down it is asked, at most once per coolDown, whether it is back.
+// be down it is asked, at most once per coolDown, whether it is back. A store
+// that cannot be asked gets one presentation in that time, good or bad.
 func (g *Guard) ready(ctx context.Context) error {
 	h := &g.store
 	if !h.down.Load() {
@@ -54,8 +55,7 @@ func (g *Guard) ready(ctx context.Context) error {
 	h.failed = now // others wait for this one's finding
 	h.mu.Unlock()
 	if h.pinger == nil {
-		h.report(now, nil)
-		return nil
+		return nil // this one may find out; down stays until a call has worked
 	}
 	// The finding is for all callers: it must not depend on this one's patience.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.StoreTimeout)

@@ -99,7 +99,7 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 // compare returns the reason why a token does not fit a request, or "". It
 // states each accepting condition, so that a number that is none refuses.
 func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, t *terms) Reason {
-	now := seconds(g.o.Now())
+	now := claims.Seconds(g.o.Now())
 	bound := func(b Binding) bool { return !t.Without.Has(b) }
 	accept := []struct {
 		ok     bool
@@ -107,8 +107,8 @@ func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, t 
 	}{
 		{!bound(BindExpiry) || c.IssuedAt <= now+g.skew(t).Seconds(), ReasonNotYetValid},
 		{!bound(BindExpiry) || now < c.Expires, ReasonExpired},
-		{!bound(BindRequest) || c.Method == wtf8(req.Method), ReasonMethod},
-		{!bound(BindRequest) || c.Target == wtf8(req.Target), ReasonTarget},
+		{!bound(BindRequest) || c.Method == req.Method, ReasonMethod},
+		{!bound(BindRequest) || c.Target == req.Target, ReasonTarget},
 		{!bound(BindRequest) || subtle.ConstantTimeCompare(c.Arguments[:], sums.Python[:16]) == 1, ReasonArguments},
 		{!bound(BindRequest) || !c.Own || subtle.ConstantTimeCompare(c.Exact[:], sums.Exact[:]) == 1, ReasonArguments},
 		{!bound(BindAudience) || g.isAudience(c), ReasonAudience},
@@ -148,7 +148,7 @@ func (g *Guard) spend(ctx context.Context, o *Opened) error {
 	limited, cancel := context.WithTimeout(ctx, g.o.StoreTimeout)
 	defer cancel()
 	began := g.begin()
-	first, err := g.o.Replay.Use(limited, o.claims.ID[:], moment(o.claims.Expires))
+	first, err := g.o.Replay.Use(limited, o.claims.ID[:], claims.Time(o.claims.Expires))
 	g.storeCall(ctx, "replay", "use", began, err)
 	// A client that hangs up and an ID beyond the sweep mark say nothing of
 	// the store's health; else one client could shut out the others.
@@ -167,12 +167,12 @@ func (g *Guard) spend(ctx context.Context, o *Opened) error {
 // adopt gives a token of a replica without foil's claims an identity and a
 // flow: 48 bits of its time, then its own digest.
 func adopt(c *claims.Claims, token string, t *terms) {
-	iat := moment(c.IssuedAt)
+	iat := claims.Time(c.IssuedAt)
 	sum := sha256.Sum256(tokenBytes(token))
 	c.ID = timedID(iat, sum[:10])
 	c.Flow = c.ID
 	c.Round = 1
-	c.Deadline = seconds(iat.Add(t.FlowLimit))
+	c.Deadline = claims.Seconds(iat.Add(t.FlowLimit))
 }
 
 // tokenBytes decodes the part after the prefix. The codec has accepted the

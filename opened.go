@@ -39,10 +39,10 @@ func (o *Opened) Flow() string { return flowID(&o.claims) }
 func (o *Opened) Round() int { return o.claims.Round }
 
 // Expires returns when this round ended to be presentable.
-func (o *Opened) Expires() time.Time { return moment(o.claims.Expires) }
+func (o *Opened) Expires() time.Time { return claims.Time(o.claims.Expires) }
 
 // Deadline returns when the whole flow ends.
-func (o *Opened) Deadline() time.Time { return moment(o.claims.Deadline) }
+func (o *Opened) Deadline() time.Time { return claims.Time(o.claims.Deadline) }
 
 // Answers returns the answers to what was asked, as raw JSON by key. Whatever
 // the client sent beyond that has been dropped. The map is the caller's.

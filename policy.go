@@ -67,6 +67,8 @@ const (
 	BindQuestions                     // the questions asked
 )
 
+const allBindings = BindPrincipal | BindExpiry | BindRequest | BindAudience | BindQuestions
+
 var bindingNames = []struct {
 	b    Binding
 	name string
@@ -136,6 +138,7 @@ const (
 	DefaultMaxRounds = 10
 	DefaultSkew      = time.Minute
 	DefaultMaxToken  = 64 << 10
+	maxMaxToken      = 16 << 20
 	// DefaultStoreTimeout bounds each call of the replay store.
 	DefaultStoreTimeout = 5 * time.Second
 )
@@ -173,6 +176,8 @@ func (p Policy) check(l KeyLimits, o *Options) error {
 	switch {
 	case p.TTL < 0 || p.FlowLimit < 0 || p.MaxRounds < 0:
 		return fmt.Errorf("foil: TTL, FlowLimit and MaxRounds must not be negative")
+	case p.Without&^allBindings != 0:
+		return fmt.Errorf("foil: unknown binding in Policy.Without: %#x", uint8(p.Without&^allBindings))
 	case p.Once != Redeem && p.Once != Off:
 		return fmt.Errorf("foil: unknown Once %v", p.Once)
 	case l.MaxTTL > 0 && p.TTL > l.MaxTTL:

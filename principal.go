@@ -34,30 +34,45 @@ const (
 // shared by all of its users, so a login with users must give a subject.
 //
 // The principal must not change when the token is renewed; never build it from
-// the token's bytes.
+// the token's bytes. If all three are empty, or one is not valid UTF-8, nobody is
+// known: the result is the zero Principal, which is refused.
 func OAuth(clientID, issuer, subject string) Principal {
+	if clientID+issuer+subject == "" || !canonjson.ValidWTF8(clientID) || !canonjson.ValidWTF8(issuer) || !canonjson.ValidWTF8(subject) {
+		return Principal{}
+	}
 	b := make([]byte, 0, len(clientID)+len(issuer)+len(subject)+16)
 	b = append(b, '[')
-	b = canonjson.AppendString(b, wtf8(clientID))
+	b = canonjson.AppendString(b, clientID)
 	for _, s := range [...]string{issuer, subject} {
 		b = append(b, ',')
 		if s == "" {
 			b = append(b, "null"...)
 		} else {
-			b = canonjson.AppendString(b, wtf8(s))
+			b = canonjson.AppendString(b, s)
 		}
 	}
 	return Principal{principalNamed, string(append(b, ']'))}
 }
 
 // Fixed returns the principal of a server with one user, such as a server on
-// stdio: OAuth's form under the issuer "fixed", which no login can give.
-func Fixed(name string) Principal { return OAuth("", "fixed", name) }
+// stdio: OAuth's form under the issuer "fixed", which no login can give. An empty
+// name is nobody.
+func Fixed(name string) Principal {
+	if name == "" {
+		return Principal{}
+	}
+	return OAuth("", "fixed", name)
+}
 
 // PrincipalString returns the principal with exactly this string, as other
 // implementations write it. It may be empty; the empty principal differs from
-// [Anonymous].
-func PrincipalString(s string) Principal { return Principal{principalNamed, wtf8(s)} }
+// [Anonymous]. One that is not valid UTF-8 is nobody.
+func PrincipalString(s string) Principal {
+	if !canonjson.ValidWTF8(s) {
+		return Principal{}
+	}
+	return Principal{principalNamed, s}
+}
 
 // Anonymous is the principal of every request of a server without a login.
 // States are then bound to nobody: whoever holds one can present it.

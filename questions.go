@@ -9,6 +9,7 @@ import (
 
 	"github.com/foilmcp/foil/internal/canonjson"
 	"github.com/foilmcp/foil/internal/claims"
+	"github.com/foilmcp/foil/internal/logtext"
 )
 
 // asked digests the questions of a result: the raw inputRequests object.
@@ -59,7 +60,7 @@ func questionKind(request []byte) (claims.Kind, error) {
 	case "roots/list":
 		return claims.Roots, nil
 	}
-	return 0, fmt.Errorf("a request has the unknown method %q", bounded(r.Method))
+	return 0, fmt.Errorf("a request has the unknown method %q", logtext.Cut(r.Method))
 }
 
 func questionDigest(request []byte, lim *canonjson.Limits) ([32]byte, error) {
@@ -102,7 +103,7 @@ func (g *Guard) answers(raw []byte, filter *claims.Claims) (kept map[string]json
 		return nil, 0, nil
 	}
 	kept = make(map[string]json.RawMessage)
-	twice := false
+	twice := false // anywhere: what one reader takes for a decline, another may take for an accept
 	seen := make(map[string]bool)
 	err = canonjson.Object(raw, &g.limits, func(key string, value []byte) bool {
 		if seen[key] {
@@ -110,6 +111,10 @@ func (g *Guard) answers(raw []byte, filter *claims.Claims) (kept map[string]json
 			return false
 		}
 		seen[key] = true
+		sums, bad := canonjson.Sum(value, &g.limits)
+		if twice = bad != nil || sums.Ambiguous; twice {
+			return false
+		}
 		if filter != nil {
 			q, ok := filter.Find(key)
 			if !ok || answerKind(value, &g.limits) != q.Kind {

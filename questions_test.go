@@ -70,7 +70,12 @@ func TestUnaskedAnswersAreDropped(t *testing.T) {
 
 func TestAnswersThatParsersReadDifferently(t *testing.T) {
 	for _, answers := range []string{
-		`{"confirm":{"action":"decline"},"confirm":{"action":"accept"}}`, `[]`, `{`, `{"confirm":}`, `x`,
+		`{"confirm":{"action":"decline"},"confirm":{"action":"accept"}}`,
+		`{"confirm":{"action":"decline","action":"accept"}}`,
+		`{"confirm":{"action":"decline","Action":"accept"}}`,
+		`{"confirm":{"action":"accept","content":{"ok":false,"ok":true}}}`,
+		`{"confirm":{"action":"accept","content":{"n":` + strings.Repeat("9", 5000) + `}}}`,
+		`[]`, `{`, `{"confirm":}`, `x`,
 	} {
 		b := newBench(t, nil)
 		token := b.seal(t, purge(), confirm())

@@ -11,11 +11,13 @@ import (
 
 	"github.com/foilmcp/foil/claimcheck"
 	"github.com/foilmcp/foil/internal/claims"
+	"github.com/foilmcp/foil/internal/logtext"
 )
 
 // Everything a Guard logs and tells its Observer is built here: reasons and
 // identities, and never a token, a state, an argument, an answer, a key or a
-// principal.
+// principal. The texts of failures come from codecs, stores and key sources,
+// whose contracts forbid the same.
 
 // begin is when a call began, if anybody wants to know.
 func (g *Guard) begin() time.Time {
@@ -70,13 +72,17 @@ func (g *Guard) log(ctx context.Context, op string, req *Request, token string, 
 	attrs := about(req, c)
 	reason := ReasonOf(err)
 	if reason == "" {
+		level := slog.LevelError
+		if ctx.Err() != nil {
+			level = slog.LevelWarn // the client went away: nobody has to get up for that
+		}
 		attrs = append(attrs, slog.String("error", err.Error()))
-		g.o.Logger.LogAttrs(ctx, slog.LevelError, "request state failed to "+op, attrs...)
+		g.o.Logger.LogAttrs(ctx, level, "request state failed to "+op, attrs...)
 		return
 	}
 	attrs = append(attrs, slog.String("reason", string(reason)))
 	if token != "" {
-		attrs = append(attrs, slog.String("token", fingerprint(token)))
+		attrs = append(attrs, slog.String("token", Fingerprint(token)))
 	}
 	if kid := g.keyID(token); kid != "" {
 		attrs = append(attrs, slog.String("kid", kid))
@@ -91,7 +97,7 @@ func (g *Guard) logDropped(ctx context.Context, req *Request, o *Opened) {
 }
 
 func about(req *Request, c *claims.Claims) []slog.Attr {
-	attrs := []slog.Attr{slog.String("method", bounded(req.Method)), slog.String("target", bounded(req.Target))}
+	attrs := []slog.Attr{slog.String("method", logtext.Cut(req.Method)), slog.String("target", logtext.Cut(req.Target))}
 	if c != nil && c.Round > 0 {
 		attrs = append(attrs, slog.String("flow", flowID(c)), slog.Int("round", c.Round))
 	}
@@ -103,13 +109,14 @@ func (g *Guard) keyID(token string) string {
 	if !ok || token == "" || len(token) > g.o.MaxToken {
 		return ""
 	}
-	return bounded(k.KeyID(token))
+	return logtext.Cut(k.KeyID(token))
 }
 
 func flowID(c *claims.Claims) string { return base64.RawURLEncoding.EncodeToString(c.Flow[:]) }
 
-// fingerprint lets two log lines be matched without telling the token.
-func fingerprint(token string) string {
+// Fingerprint is what logs call a token: the first 8 bytes of its SHA-256, in hex.
+// It lets a log line be matched with a token without telling it.
+func Fingerprint(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:8])
 }

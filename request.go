@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/foilmcp/foil/internal/canonjson"
+	"github.com/foilmcp/foil/internal/logtext"
 )
 
 // The methods that may carry a request state (MCP 2026-07-28, Multi Round-Trip
@@ -34,7 +34,7 @@ type Request struct {
 }
 
 // String tells the method and the target.
-func (r Request) String() string { return "request " + r.Method + " " + bounded(r.Target) }
+func (r Request) String() string { return "request " + r.Method + " " + logtext.Cut(r.Target) }
 
 // Format prints the method and the target, never arguments or answers.
 func (r Request) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(r.String())) }
@@ -44,7 +44,7 @@ func (r Request) MarshalText() ([]byte, error) { return []byte(r.String()), nil 
 
 // LogValue gives the method and the target.
 func (r Request) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("method", bounded(r.Method)), slog.String("target", bounded(r.Target)))
+	return slog.GroupValue(slog.String("method", logtext.Cut(r.Method)), slog.String("target", logtext.Cut(r.Target)))
 }
 
 // Outgoing is what a handler's result asks to be sealed.
@@ -100,21 +100,3 @@ var emptySums = func() canonjson.Sums {
 	}
 	return s
 }()
-
-// wtf8 makes s a string that can be written and compared: what is neither
-// UTF-8 nor a lone surrogate becomes U+FFFD, as a JSON encoder would do.
-func wtf8(s string) string {
-	if canonjson.ValidWTF8(s) {
-		return s
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
-
-// bounded cuts what a client may have made long before it goes to a log.
-func bounded(s string) string {
-	const most = 128
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}

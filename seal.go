@@ -72,6 +72,9 @@ func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time, c *cl
 	if req.Principal.IsZero() && !t.Without.Has(BindPrincipal) {
 		return errNoPrincipal
 	}
+	if !canonjson.ValidWTF8(req.Method) || !canonjson.ValidWTF8(req.Target) {
+		return errors.New("foil: the request's method or target is not valid UTF-8")
+	}
 	if !canonjson.ValidWTF8(out.State) {
 		return errors.New("foil: the state is not valid UTF-8: encode binary state, as base64 for example")
 	}
@@ -84,15 +87,13 @@ func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time, c *cl
 		return err
 	}
 	var random [8 + 10 + claims.IDSize]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return fmt.Errorf("foil: no randomness: %w", err)
-	}
+	_, _ = rand.Read(random[:]) // it never fails: the process ends instead
 	salt, id, flow := random[:8], random[8:18], random[18:]
 	*c = claims.Claims{
-		IssuedAt:  seconds(now),
-		Expires:   seconds(now.Add(t.TTL)),
-		Method:    wtf8(req.Method),
-		Target:    wtf8(req.Target),
+		IssuedAt:  claims.Seconds(now),
+		Expires:   claims.Seconds(now.Add(t.TTL)),
+		Method:    req.Method,
+		Target:    req.Target,
 		Arguments: [16]byte(sums.Python[:16]),
 		State:     out.State,
 		Own:       true,
@@ -100,7 +101,7 @@ func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time, c *cl
 		ID:        timedID(now, id),
 		Flow:      [claims.IDSize]byte(flow),
 		Round:     1,
-		Deadline:  seconds(now.Add(t.FlowLimit)),
+		Deadline:  claims.Seconds(now.Add(t.FlowLimit)),
 		Questions: questions,
 	}
 	if !g.o.NoAudience {

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"strings"
 
 	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/internal/logtext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -193,18 +193,9 @@ func noun(method string) string {
 }
 
 func (p *protector) log(ctx context.Context, level slog.Level, msg, method, target, detail string) {
-	attrs := []slog.Attr{slog.String("method", method), slog.String("target", bounded(target))}
+	attrs := []slog.Attr{slog.String("method", method), slog.String("target", logtext.Cut(target))}
 	if detail != "" {
 		attrs = append(attrs, slog.String("detail", detail))
 	}
 	p.o.Logger.LogAttrs(ctx, level, msg, attrs...)
-}
-
-// bounded cuts what a client may have made long before it goes to a log.
-func bounded(s string) string {
-	const most = 128
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

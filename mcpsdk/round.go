@@ -101,6 +101,11 @@ func (r *Round) Round() int {
 	return r.opened.Round()
 }
 
+// AsksOnce reports whether the client can be asked only once within this call,
+// because it speaks a protocol before 2026-07-28: a second question would be an
+// error.
+func (r *Round) AsksOnce() bool { return r.bridged }
+
 // Expires returns when the state that was opened ends to be presentable; the
 // zero time without a state.
 func (r *Round) Expires() time.Time {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"math"
 	"strings"
 	"time"
 
@@ -94,8 +91,7 @@ func formatOf(token string) (f *tokenFormat, known bool) {
 }
 
 func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCodec, now time.Time) (*inspection, error) {
-	sum := sha256.Sum256([]byte(token))
-	r := &inspection{Format: "unknown", Bytes: len(token), Fingerprint: hex.EncodeToString(sum[:8])}
+	r := &inspection{Format: "unknown", Bytes: len(token), Fingerprint: foil.Fingerprint(token)}
 	if len(token) > foil.DefaultMaxToken {
 		r.Reason = foil.ReasonTooLarge
 		return r, nil
@@ -129,7 +125,7 @@ func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCode
 		return r, nil
 	}
 	r.Issued, r.Expires = stamp(cl.IssuedAt), stamp(cl.Expires)
-	at := float64(now.UnixNano()) / 1e9
+	at := claims.Seconds(now)
 	in := at < cl.Expires
 	if cl.Own {
 		r.Deadline = stamp(cl.Deadline)
@@ -139,11 +135,5 @@ func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCode
 	return r, nil
 }
 
-// stamp is a claim's time for people; a time no calendar has is left out.
-func stamp(s float64) string {
-	if math.Abs(s) > 1<<37 {
-		return ""
-	}
-	whole := math.Floor(s)
-	return time.Unix(int64(whole), int64((s-whole)*1e9)).UTC().Format(time.RFC3339Nano)
-}
+// stamp is a claim's time for people.
+func stamp(s float64) string { return claims.Time(s).UTC().Format(time.RFC3339Nano) }

@@ -51,7 +51,7 @@ func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeI
 		return j.plan(ctx, req, filter)
 	}
 	switch v := s.verdict(answer); {
-	case v == unclear && !askableOnce(req):
+	case v == unclear && !mcpsdk.Opened(ctx).AsksOnce():
 		return s.ask(ctx, req, in.Prefix)
 	case v != yes:
 		return j.withdraw(ctx, s)
@@ -82,7 +82,7 @@ func (j *Janitor) plan(ctx context.Context, req *mcp.CallToolRequest, filter Fil
 	case err != nil:
 		return nil, nil, j.broken(ctx, errClaims, err)
 	}
-	if s.Objects > j.o.AskTwiceAbove && askableOnce(req) {
+	if s.Objects > j.o.AskTwiceAbove && mcpsdk.Opened(ctx).AsksOnce() {
 		s.Step = stepCount // the stricter of the two questions
 	}
 	return s.ask(ctx, req, filter.Prefix)
@@ -180,11 +180,4 @@ func (j *Janitor) carryOut(ctx context.Context, s *state) (*mcp.CallToolResult, 
 // has the first one there was, the form.
 func canAsk(c *mcp.ClientCapabilities) bool {
 	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
-}
-
-// askableOnce reports whether the client speaks a protocol before 2026-07-28. The
-// SDK then asks it within the call, and can do so once.
-func askableOnce(req *mcp.CallToolRequest) bool {
-	p := req.Session.InitializeParams()
-	return p != nil && p.ProtocolVersion < "2026-07-28"
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/foilmcp/foil/internal/canonjson"
 )
@@ -59,6 +60,19 @@ type Claims struct {
 	Round     int
 	Deadline  float64
 	Questions []Asked // sorted by key; empty: nothing was asked
+}
+
+// Seconds is a time as tokens carry it.
+func Seconds(t time.Time) float64 {
+	return float64(t.Unix()) + float64(t.Nanosecond())/1e9
+}
+
+// Time is the time that a token carries. What lies beyond the years 1 to 9999,
+// where calendars and stores end, is cut to them.
+func Time(seconds float64) time.Time {
+	const first, last = -62135596800, 253402300799
+	whole, frac := math.Modf(max(first, min(last, seconds)))
+	return time.Unix(int64(whole), int64(math.Round(frac*1e9)))
 }
 
 // b64 is base64url without padding, strict about the last character's bits.

@@ -11,9 +11,12 @@ import (
 // ErrMalformed is returned for a payload that is not of this form.
 var ErrMalformed = errors.New("claims: malformed payload")
 
-// A payload comes out of an authenticated token; the bounds are there so that
-// a mistake of a minting peer stays cheap.
-var limits = canonjson.Limits{MaxBytes: 1 << 20, MaxDepth: 16}
+// A payload comes out of an authenticated token, whose length is bounded by the
+// Guard; here only claims that are not known are.
+var limits = canonjson.Limits{MaxBytes: MaxBytes, MaxDepth: 16}
+
+// MaxBytes is the longest payload that is read.
+const MaxBytes = 64 << 20
 
 type seen uint32
 
@@ -90,7 +93,7 @@ func Parse(payload []byte) (*Claims, error) {
 func (c *Claims) Parse(payload []byte) error {
 	p := parser{rest: payload}
 	var have seen
-	ok := len(payload) <= limits.MaxBytes && p.object(func(key []byte) bool {
+	ok := len(payload) <= MaxBytes && p.object(func(key []byte) bool {
 		claim := claimOf(key)
 		if claim == 0 {
 			return p.skip()

@@ -1,0 +1,132 @@
+package foil_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/replay"
+)
+
+// outage is a store that is away until it is told to be back.
+type outage struct {
+	scripted
+	away  atomic.Bool
+	pings atomic.Int32
+}
+
+func newOutage() *outage {
+	o := &outage{}
+	answer := func() error {
+		if o.away.Load() {
+			return errDisk
+		}
+		return nil
+	}
+	o.use = func(context.Context, []byte, time.Time) (bool, error) { err := answer(); return err == nil, err }
+	o.ping = func(context.Context) error { o.pings.Add(1); return answer() }
+	o.away.Store(true)
+	return o
+}
+
+// knock presents a good token to a store that is away, so that it is known.
+func (o *outage) knock(t *testing.T, b *bench) (good string) {
+	t.Helper()
+	good = b.seal(t, purge(), confirm())
+	if _, err := b.Open(ctx, purge(), good); !errors.Is(err, foil.ErrUnavailable) {
+		t.Fatalf("a store that is away: %v", err)
+	}
+	return good
+}
+
+// What one client finds out is for all: its hanging up must not decide.
+func TestPingOutlivesItsCaller(t *testing.T) {
+	o := newOutage()
+	b := newBench(t, func(opts *foil.Options) { opts.Replay = o })
+	good := o.knock(t, b)
+	o.away.Store(false)
+	o.ping = func(ctx context.Context) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("a ping without a deadline")
+		}
+		return nil
+	}
+	b.now = b.now.Add(time.Second)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	_, _ = b.Open(gone, purge(), "v1.forged")
+	if _, err := b.Open(ctx, purge(), good); err != nil {
+		t.Errorf("after a caller that had gone away pinged: %v", err)
+	}
+}
+
+func TestClockSetBackWhileDown(t *testing.T) {
+	o := newOutage()
+	b := newBench(t, func(opts *foil.Options) { opts.Replay = o })
+	good := o.knock(t, b)
+	o.away.Store(false)
+	b.now = b.now.Add(-30 * time.Second)
+	if _, err := b.Open(ctx, purge(), good); err != nil {
+		t.Errorf("the store is back and the clock was set back: %v", err)
+	}
+}
+
+// Of many callers at once one asks the store; the others have their answer.
+func TestOnePingAtATime(t *testing.T) {
+	o := newOutage()
+	b := newBench(t, func(opts *foil.Options) { opts.Replay = o })
+	o.knock(t, b)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	o.ping = func(context.Context) error {
+		o.pings.Add(1)
+		close(entered)
+		<-leave
+		return errDisk
+	}
+	b.now = b.now.Add(time.Second)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = b.Open(ctx, purge(), "v1.forged") })
+	<-entered
+	for range 8 {
+		if _, err := b.Open(ctx, purge(), "v1.forged"); !errors.Is(err, foil.ErrUnavailable) {
+			t.Errorf("while another asks: %v", err)
+		}
+	}
+	close(leave)
+	wg.Wait()
+	if n := o.pings.Load(); n != 1 {
+		t.Errorf("%d pings, want 1", n)
+	}
+}
+
+// A store that cannot be asked stays known as down until a call of it worked.
+func TestDownWithoutPing(t *testing.T) {
+	o := newOutage()
+	b := newBench(t, func(opts *foil.Options) { opts.Replay = struct{ replay.Store }{o} })
+	good := o.knock(t, b)
+	for range 3 {
+		b.now = b.now.Add(time.Second)
+		// One presentation in a second is let through, here a forged one.
+		_, err := b.Open(ctx, purge(), "v1.forged")
+		wantReason(t, err, foil.ReasonMalformed)
+		for _, token := range []string{"v1.forged", good} {
+			if _, err := b.Open(ctx, purge(), token); !errors.Is(err, foil.ErrUnavailable) {
+				t.Errorf("within the second: %v", err)
+			}
+		}
+	}
+	o.away.Store(false)
+	b.now = b.now.Add(time.Second)
+	if _, err := b.Open(ctx, purge(), good); err != nil {
+		t.Errorf("the store is back: %v", err)
+	}
+	_, err := b.Open(ctx, purge(), "v1.forged")
+	wantReason(t, err, foil.ReasonMalformed)
+}
