@@ -44,7 +44,9 @@ var (
 //
 // Implementations must be safe for concurrent use, by as many processes as the
 // store serves. They keep SHA-256 of a claim and never the claim, and no error
-// or log line of theirs contains a claim, a payload or a by. Any error but the
+// or log line of theirs contains a claim, a payload, a by, or what the store
+// authenticates to its backend with. A claim ends when its ttl has passed by the
+// store's clock, to the unit in which the store counts and never before. Any error but the
 // ones named here means that the store is unwell.
 type Store interface {
 	// Issue parks payload for ttl and returns a fresh claim for it. A ttl of

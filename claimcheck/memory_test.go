@@ -30,6 +30,7 @@ func TestMemoryConformance(t *testing.T) {
 			NotShared:   true,
 			Full:        func(t *testing.T) {},
 			CannotBreak: true,
+			NoSecret:    true,
 		}
 	})
 }

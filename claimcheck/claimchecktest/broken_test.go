@@ -40,7 +40,10 @@ type fake struct {
 	own   disk // what a fault keeps in the wrong place
 }
 
-const maxPayload = 1 << 12
+const (
+	maxPayload = 1 << 12
+	password   = "the-password-of-the-backend"
+)
 
 // faults names each fault and the sub-tests that must find it.
 var faults = map[string][]string{
@@ -62,6 +65,8 @@ var faults = map[string][]string{
 	"takes any ttl":                {"bad ttl and long payloads are refused"},
 	"takes any payload":            {"bad ttl and long payloads are refused"},
 	"forgets early":                {"expired claim is refused"},
+	"off by one at the expiry":     {"claim ends when its ttl has passed, and not before"},
+	"rounds down":                  {"claim ends when its ttl has passed, and not before"},
 	"never expires":                {"expired claim is refused", "expiry ends a redeemed claim too"},
 	"redeemed never expires":       {"expiry ends a redeemed claim too"},
 	"revoke spares the redeemer":   {"revoked claim is refused for everybody"},
@@ -71,6 +76,8 @@ var faults = map[string][]string{
 	"ignores the context":          {"ended context changes nothing"},
 	"marks, then asks the context": {"ended context changes nothing"},
 	"claim in errors":              {"claims and payloads stay out of errors"},
+	"payload in errors":            {"claims and payloads stay out of errors"},
+	"secret in errors":             {"claims and payloads stay out of errors"},
 	"evicts":                       {"full store refuses and drops nothing"},
 	"unbounded":                    {"full store refuses and drops nothing"},
 	"not durable":                  {"redeemed survives a restart"},
@@ -84,7 +91,15 @@ var faults = map[string][]string{
 
 func (f *fake) is(fault string) bool { return f.fault == fault }
 
-var errAway = errors.New("fake: no backend")
+func (f *fake) errAway(payload []byte) error {
+	switch f.fault {
+	case "payload in errors":
+		return fmt.Errorf("fake: no backend for %s", payload)
+	case "secret in errors":
+		return fmt.Errorf("fake: no backend at fake://user:%s@host", password)
+	}
+	return errors.New("fake: no backend")
+}
 
 func (f *fake) store() *disk {
 	if f.is("not durable") || f.is("not shared") {
@@ -113,7 +128,7 @@ func (f *fake) Issue(ctx context.Context, payload []byte, ttl time.Duration) (st
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f.disk.away {
-		return "", errAway
+		return "", f.errAway(payload)
 	}
 	if d.limit > 0 && len(d.rows) >= d.limit {
 		switch f.fault {
@@ -154,6 +169,10 @@ func (f *fake) expired(r *row) bool {
 	switch {
 	case f.is("never expires"), f.is("redeemed never expires") && r.by != "":
 		return false
+	case f.is("off by one at the expiry"):
+		return f.disk.now.After(r.expires)
+	case f.is("rounds down"):
+		return !f.disk.now.Before(r.expires.Truncate(time.Second))
 	case f.is("forgets early"):
 		return f.disk.now.Add(time.Minute).After(r.expires)
 	}
@@ -188,7 +207,7 @@ func (f *fake) Redeem(ctx context.Context, claim, by string) ([]byte, error) {
 		case "loses on error":
 			d.rows = nil
 		}
-		return nil, errAway
+		return nil, f.errAway(nil)
 	}
 	r := f.find(d, claim, f.is("lax decoding"))
 	if f.is("tells why") && r == nil && len(claim) < 10 {
@@ -229,7 +248,7 @@ func (f *fake) Revoke(ctx context.Context, claim string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f.disk.away {
-		return errAway
+		return f.errAway(nil)
 	}
 	r := f.find(d, claim, f.is("revoke is lax"))
 	switch {
@@ -256,6 +275,7 @@ func newHarness(fault string) *claimchecktest.Harness {
 		Store:      handle(),
 		Advance:    func(by time.Duration) { d.now = d.now.Add(by) },
 		MaxPayload: maxPayload,
+		Secret:     password,
 		Reopen:     func(*testing.T) claimcheck.Store { return handle() },
 		Peer:       func(*testing.T) claimcheck.Store { return handle() },
 		Full:       func(*testing.T) { d.limit = 50 },
@@ -289,7 +309,7 @@ func TestSuiteFindsEveryFault(t *testing.T) {
 				names = append(names, regexp.QuoteMeta(strings.ReplaceAll(name, " ", "_")))
 			}
 			only := "^TestFaulty$/^(" + strings.Join(names, "|") + ")$"
-			cmd := exec.Command(os.Args[0], "-test.run="+only, "-test.timeout=1m")
+			cmd := exec.Command(os.Args[0], "-test.run="+only, "-test.timeout=10m")
 			cmd.Env = append(os.Environ(), faultEnv+"="+fault)
 			out, err := cmd.CombinedOutput()
 			if err == nil {

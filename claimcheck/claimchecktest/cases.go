@@ -174,6 +174,26 @@ func testExpired(t *testing.T, h *Harness) {
 	refused(t, h.Store, late, "operation")
 }
 
+// testExpiryMoment: a store that counts in coarser units than nanoseconds rounds
+// up, and on a whole second has nothing to round.
+func testExpiryMoment(t *testing.T, h *Harness) {
+	h.needClock(t)
+	late, redeemed := issue(t, h.Store, "late"), issue(t, h.Store, "redeemed")
+	h.Advance(ttl - time.Nanosecond)
+	redeem(t, h.Store, redeemed, "operation", "redeemed")
+	h.Advance(time.Nanosecond) // exactly at the expiry of both
+	refused(t, h.Store, late, "operation")
+	refused(t, h.Store, redeemed, "operation")
+	for _, fraction := range []time.Duration{time.Nanosecond, 400 * time.Microsecond, 999_999_999 * time.Nanosecond} {
+		h.Advance(fraction)
+		claim := issue(t, h.Store, "between seconds")
+		h.Advance(ttl - time.Nanosecond)
+		redeem(t, h.Store, claim, "operation", "between seconds")
+		h.Advance(2*time.Second + time.Nanosecond - fraction) // on a whole second again
+		refused(t, h.Store, claim, "operation")
+	}
+}
+
 func testExpiredSameBy(t *testing.T, h *Harness) {
 	h.needClock(t)
 	claim := issue(t, h.Store, "plan")
@@ -244,11 +264,26 @@ func testErrors(t *testing.T, h *Harness) {
 	cancel()
 	_, cancelled := h.Store.Redeem(ctx, claim, by)
 	_, nobody := h.Store.Redeem(t.Context(), claim, "")
-	for _, text := range []string{
+	texts := []string{
 		fmt.Sprintf("%v %+v %#v", err, err, err), fmt.Sprint(cancelled), fmt.Sprint(nobody),
 		fmt.Sprintf("%v %+v %#v %s %q", h.Store, h.Store, h.Store, h.Store, h.Store),
-	} {
-		for _, leak := range []string{claim, strings.TrimPrefix(claim, claimcheck.Prefix), secret, by} {
+	}
+	if h.Break != nil {
+		restore := h.Break(t)
+		_, redeeming := h.Store.Redeem(t.Context(), claim, by)
+		_, issuing := h.Store.Issue(t.Context(), []byte(secret), ttl)
+		revoking := h.Store.Revoke(t.Context(), claim)
+		restore()
+		for _, err := range []error{redeeming, issuing, revoking} {
+			texts = append(texts, fmt.Sprintf("%v %+v %#v", err, err, err))
+		}
+	}
+	leaks := []string{claim, strings.TrimPrefix(claim, claimcheck.Prefix), secret, by}
+	if h.Secret != "" {
+		leaks = append(leaks, h.Secret)
+	}
+	for _, text := range texts {
+		for _, leak := range leaks {
 			if strings.Contains(text, leak) {
 				t.Errorf("text contains what must stay secret: %s", strings.ReplaceAll(text, leak, "[leak]"))
 			}

@@ -25,8 +25,9 @@ type Harness struct {
 	// Store is empty and ready.
 	Store claimcheck.Store
 
-	// Advance moves the clock of Store, back if d is negative. Leave it nil
-	// with NoClock if the store goes by the clock of a server.
+	// Advance moves the clock of Store, back if d is negative; until it is called
+	// the clock stands at a whole second. Leave it nil with NoClock if the store
+	// goes by the clock of a server.
 	Advance func(d time.Duration)
 	NoClock bool
 
@@ -55,6 +56,11 @@ type Harness struct {
 	Break       func(t *testing.T) (restore func())
 	CannotBreak bool
 
+	// Secret is what Store authenticates to its backend with, such as the
+	// password in a DSN; it must stay out of errors. NoSecret: there is none.
+	Secret   string
+	NoSecret bool
+
 	// OnceOnly: a payload is handed out exactly once, whoever asks again. The
 	// store must then not say that its Redeem is idempotent.
 	OnceOnly bool
@@ -77,6 +83,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) *Harness) {
 		{"caller may reuse the payload slices", testSliceReuse},
 		{"bad ttl and long payloads are refused", testBadIssue},
 		{"expired claim is refused", testExpired},
+		{"claim ends when its ttl has passed, and not before", testExpiryMoment},
 		{"expiry ends a redeemed claim too", testExpiredSameBy},
 		{"revoked claim is refused for everybody", testRevoked},
 		{"revoking nothing is no error", testRevokeNothing},
@@ -104,6 +111,7 @@ func testHarness(t *testing.T, h *Harness) {
 		{"Peer or NotShared", h.Peer != nil, h.NotShared},
 		{"Full or Unbounded", h.Full != nil, h.Unbounded},
 		{"Break or CannotBreak", h.Break != nil, h.CannotBreak},
+		{"Secret or NoSecret", h.Secret != "", h.NoSecret},
 	} {
 		if c.have == c.excuse {
 			t.Errorf("harness wants exactly one of %s", c.name)
