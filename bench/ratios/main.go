@@ -30,9 +30,10 @@ func main() {
 	rounds := flag.Int("rounds", 9, "how many `times` to run everything; at least 5")
 	each := flag.Duration("time", 200*time.Millisecond, "how `long` to run one benchmark of a round")
 	save := flag.String("save", "", "write the raw output to this `file`")
+	readme := flag.String("readme", "", "put the tables into this `file`, between the lines that mark their place")
 	check := flag.Bool("check", false, "fail if a promise is not kept")
 	flag.Parse()
-	kept, err := run(*rounds, *each, *save, flag.Args())
+	kept, err := run(*rounds, *each, *save, *readme, flag.Args())
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "ratios:", err)
@@ -42,7 +43,7 @@ func main() {
 	}
 }
 
-func run(rounds int, each time.Duration, save string, files []string) (kept bool, err error) {
+func run(rounds int, each time.Duration, save, readme string, files []string) (kept bool, err error) {
 	var raw []byte
 	if len(files) > 0 {
 		raw, err = read(files)
@@ -61,7 +62,30 @@ func run(rounds int, each time.Duration, save string, files []string) (kept bool
 	if err != nil {
 		return false, err
 	}
-	return r.print(os.Stdout)
+	tables, kept := r.tables()
+	if readme != "" {
+		if err := insert(readme, tables); err != nil {
+			return false, err
+		}
+	}
+	_, err = io.WriteString(os.Stdout, tables)
+	return kept, err
+}
+
+const begin, end = "<!-- ratios -->\n", "<!-- end of ratios -->\n"
+
+// insert replaces what stands between begin and end in a file.
+func insert(file, tables string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		return fmt.Errorf("%s has no lines %q and %q", file, strings.TrimSpace(begin), strings.TrimSpace(end))
+	}
+	return os.WriteFile(file, []byte(before+begin+tables+end+after), 0o644)
 }
 
 func read(files []string) ([]byte, error) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -117,13 +119,12 @@ func TestPromises(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var out strings.Builder
-			kept, err := r.print(&out)
-			if err != nil || kept != tt.kept {
-				t.Errorf("kept = %v, %v; want %v", kept, err, tt.kept)
+			out, kept := r.tables()
+			if kept != tt.kept {
+				t.Errorf("kept = %v, want %v", kept, tt.kept)
 			}
-			if !strings.Contains(out.String(), tt.contains) {
-				t.Errorf("no line %q in\n%s", tt.contains, &out)
+			if !strings.Contains(out, tt.contains) {
+				t.Errorf("no line %q in\n%s", tt.contains, out)
 			}
 		})
 	}
@@ -132,5 +133,29 @@ func TestPromises(t *testing.T) {
 func TestTooFewRounds(t *testing.T) {
 	if _, err := measure(minSamples-1, 1); err == nil {
 		t.Error("a median of four runs was promised")
+	}
+}
+
+func TestInsert(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "README.md")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before\n" + begin + "old\n" + end + "after\n")
+	if err := insert(file, "new\n"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(file)
+	if want := "before\n" + begin + "new\n" + end + "after\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	for _, bad := range []string{"", begin, end + begin} {
+		write(bad)
+		if err := insert(file, "new\n"); err == nil {
+			t.Errorf("inserted into %q", bad)
+		}
 	}
 }

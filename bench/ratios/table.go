@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -41,22 +40,20 @@ var promises = []promise{
 	{"SQLite: 64 callers / 1 caller", over("Use/callers=64", "Use/callers=1", "uses/s"), false, 10, ""},
 }
 
-// print writes the tables and reports whether every promise was measured and
-// kept.
-func (r *results) print(w io.Writer) (kept bool, err error) {
+// tables returns the tables in Markdown and whether every promise was measured
+// and kept.
+func (r *results) tables() (text string, kept bool) {
 	var b strings.Builder
 	for _, job := range []string{"Seal", "Open"} {
 		r.job(&b, job)
 	}
 	r.others(&b)
 	kept = r.promises(&b)
-	fmt.Fprintf(&b, "Medians of %d or more runs, the least and the greatest in brackets; ratios are taken round by round.\n", minSamples)
+	fmt.Fprintf(&b, "Medians of at least %d rounds, the least and the greatest in brackets; ratios are taken round by round.\n", minSamples)
 	if r.cpu != "" {
 		fmt.Fprintf(&b, "CPU: %s, GOMAXPROCS %s.\n", r.cpu, r.procs)
 	}
-	b.WriteString("To repeat: go run ./ratios, in the directory bench, on a machine with nothing else to do.\n")
-	_, err = io.WriteString(w, b.String())
-	return kept, err
+	return b.String(), kept
 }
 
 func (r *results) job(b *strings.Builder, job string) {
