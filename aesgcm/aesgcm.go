@@ -12,7 +12,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -67,7 +66,6 @@ type Codec struct {
 
 	warnAfter, refuseAfter uint64 // lower in tests
 
-	seals map[[sha256.Size]byte]*atomic.Uint64 // by key, for as long as the process lives
 }
 
 var (
@@ -101,7 +99,6 @@ func New(keys keyring.Current, opts *Options) (*Codec, error) {
 	c := &Codec{
 		now: o.Now, log: o.Logger,
 		warnAfter: warnAfter, refuseAfter: refuseAfter,
-		seals: make(map[[sha256.Size]byte]*atomic.Uint64),
 	}
 	var err error
 	c.keys, err = ringtable.New(format, keys, c.ready)
@@ -110,6 +107,10 @@ func New(keys keyring.Current, opts *Options) (*Codec, error) {
 	}
 	return c, nil
 }
+
+// counts are the seals of this process under each key that it ever had, whatever
+// codec made them: [32]byte, which tells nothing of the key, to *atomic.Uint64.
+var counts sync.Map
 
 // ready makes a key ready for use.
 func (c *Codec) ready(d *ringtable.Derived) (*sealer, error) {
@@ -121,11 +122,8 @@ func (c *Codec) ready(d *ringtable.Derived) (*sealer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sealer{aead: aead, seals: c.seals[d.Sum]}
-	if s.seals == nil {
-		s.seals = new(atomic.Uint64)
-		c.seals[d.Sum] = s.seals
-	}
+	count, _ := counts.LoadOrStore(d.Sum, new(atomic.Uint64))
+	s := &sealer{aead: aead, seals: count.(*atomic.Uint64)}
 	kid := d.KID()
 	copy(s.ad[:], prefix)
 	copy(s.ad[len(prefix):], kid[:])

@@ -39,3 +39,7 @@ if ! have python3; then
 elif ! interop/python/setup.sh; then
 	missing "the Python SDK" "nothing is compared with it" "interop/python/setup.sh, with a way to the package index"
 fi
+have npm || install nodejs npm || true
+if ! interop/conformance/setup.sh; then
+	missing "the MCP conformance suite" "mcpsdk is not run under it" "interop/conformance/setup.sh, with npm and a way to the package registry"
+fi
