@@ -1,16 +1,23 @@
 package attack
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/foilmcp/foil"
 )
 
-// A Mode is how the Guard under attack is set.
+// A Mode is how the Guard under attack is set, and which calls are attacked.
 type Mode struct {
 	Once    foil.Once    // Redeem or Off
 	Without foil.Binding // bindings that are switched off
+	// Kind is the method of the calls that the attacks are on: tools/call if
+	// empty, prompts/get or resources/read. An attack that takes a token from
+	// one kind of call to another does so whatever it is.
+	Kind string
 }
+
+func (m Mode) kind() string { return cmp.Or(m.Kind, foil.MethodToolsCall) }
 
 // An Attack is one row of the battery.
 type Attack struct {
@@ -28,7 +35,12 @@ type Attack struct {
 	without []string     // the verdicts with that binding off; accepted if nil
 	strict  bool         // refused as ambiguous arguments counts as refused
 	foreign bool         // so does an error of the server itself
-	run     func(*bout) (verdict string, err error)
+	// hidden says of kinds of calls why they cannot show the attack.
+	hidden map[string]string
+	// envelope: where there are no arguments, only members of the params are
+	// attacked, and a server may read one of them and never see the other.
+	envelope bool
+	run      func(*bout) (verdict string, err error)
 }
 
 // Expect returns the verdicts that are right in this mode.
@@ -41,6 +53,8 @@ func (a *Attack) Expect(m Mode) []string {
 		return []string{Accepted}
 	case m.Once == foil.Off && a.off != "":
 		return []string{a.off}
+	case a.envelope && m.kind() == foil.MethodResourcesRead:
+		return append(slices.Clone(a.must), NotVisible)
 	}
 	return slices.Clone(a.must)
 }
@@ -49,7 +63,7 @@ func (a *Attack) Expect(m Mode) []string {
 func Battery() []Attack {
 	return slices.Concat(
 		harmless(), integrity(), principals(), expiry(), requests(), parsing(), audience(), keys(),
-		replays(), rounds(), answers(), limits(), lookouts(),
+		replays(), rounds(), answers(), limits(), lookouts(), outages(), leak(),
 	)
 }
 

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -138,7 +139,12 @@ func TestMembers(t *testing.T) {
 
 // TestForms shows that the forms reach every part of a token and differ from it.
 func TestForms(t *testing.T) {
-	_, minter, err := NewRing(time.Now())
+	t.Run("v1", func(t *testing.T) { testForms(t, AESGCM, "key id", "nonce", "body", "tag") })
+	t.Run("h1", func(t *testing.T) { testForms(t, Signed, "key id", "body", "tag") })
+}
+
+func testForms(t *testing.T, format Format, want ...string) {
+	_, minter, err := NewRingFor(time.Now(), format)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,10 +164,18 @@ func TestForms(t *testing.T) {
 		}
 		n++
 	}
-	if want := len(token) + len(dissect(token).raw); n != want {
+	a := dissect(token)
+	if want := len(token) + len(a.raw) + len(a.mac); n != want {
 		t.Errorf("%d flips, want one for each of %d characters and bytes", n, want)
 	}
-	if diff := cmp.Diff(map[string]bool{"key id": true, "nonce": true, "body": true, "tag": true}, parts); diff != "" {
+	if again := a.with(a.raw); again != token || len(a.raw) == 0 || (len(a.mac) == 32) != (format == Signed) {
+		t.Errorf("a token of %d and %d bytes, put together again as another", len(a.raw), len(a.mac))
+	}
+	wantParts := map[string]bool{}
+	for _, p := range want {
+		wantParts[p] = true
+	}
+	if diff := cmp.Diff(wantParts, parts); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)
 	}
 	n = 0
@@ -177,6 +191,50 @@ func TestForms(t *testing.T) {
 	for what, form := range extensions(token) {
 		if len(form) <= len(token) {
 			t.Errorf("%s is no extension", what)
+		}
+	}
+	if format == Signed && spare(token, len(token)-1) != 2 {
+		t.Error("a mac of 32 bytes leaves two bits over")
+	}
+	strayBits := 0
+	for _, form := range strays(token) {
+		if strayBits++; form == token || dissect(form).with(dissect(form).raw) != token {
+			t.Error("stray bits that change a byte, or nothing")
+		}
+	}
+	for _, end := range ends(token) {
+		strayBits -= 1<<spare(token, end) - 1
+	}
+	if strayBits != 0 {
+		t.Errorf("%d spellings with stray bits are missing", -strayBits)
+	}
+}
+
+// What the battery writes by itself is what the codecs write.
+func TestRawFormats(t *testing.T) {
+	secret := bytes.Repeat([]byte{7}, keyring.MinSecretLen)
+	ring, err := keyring.FromSecrets(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for own, raw := range map[Format]*rawFormat{AESGCM: Signed.other(), Signed: AESGCM.other()} {
+		codec, err := own.codec(keyring.Fixed(ring))
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := raw.under(secret, []byte("payload"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := codec.Open(t.Context(), token); err != nil || string(got) != "payload" {
+			t.Errorf("format %d: %q, %v", own, got, err)
+		}
+		other, err := own.other().under(secret, []byte("payload"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := codec.Open(t.Context(), other); foil.ReasonOf(err) != foil.ReasonMalformed {
+			t.Errorf("format %d opens the other: %v", own, err)
 		}
 	}
 }

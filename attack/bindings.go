@@ -41,6 +41,8 @@ func expiry() []Attack {
 	return []Attack{
 		{
 			Name: "late", Does: "at exactly exp, and after", StoppedBy: "expiry", must: []string{Refused}, binding: foil.BindExpiry,
+			// A store that was used before may have forgotten what is so old.
+			without: []string{Accepted, Unavailable},
 			run: func(b *bout) (string, error) {
 				m := b.Minter
 				aged := func(d time.Duration) func(*Minting) {
@@ -77,13 +79,28 @@ func expiry() []Attack {
 	}
 }
 
+// noArguments hides what is done to arguments.
+var noArguments = map[string]string{foil.MethodResourcesRead: "resources/read has no arguments"}
+
 // requests present a token with another request than it was minted for.
 func requests() []Attack {
 	row := func(name, does string, variants func(*bout) []variant) Attack {
-		return Attack{
+		a := Attack{
 			Name: name, Does: does, StoppedBy: "request", must: []string{Refused}, binding: foil.BindRequest,
 			run: func(b *bout) (string, error) { return b.each(variants(b)...) },
 		}
+		switch name {
+		case "other-method", "other-target":
+			// What the other call asks may be another question.
+			a.without = []string{Accepted, AskedAgain}
+		case "changed-argument":
+			a.without, a.hidden = []string{Accepted, AskedAgain}, noArguments
+		case "number-games":
+			a.hidden = map[string]string{foil.MethodPromptsGet: "the arguments of a prompt are strings", foil.MethodResourcesRead: noArguments[foil.MethodResourcesRead]}
+		default:
+			a.hidden = noArguments
+		}
+		return a
 	}
 	return []Attack{
 		row("other-method", "the tool's token on a prompt of the same name, and the reverse", otherMethod),
@@ -122,7 +139,7 @@ func requests() []Attack {
 			return []variant{
 				b.free("null for nothing", nil, Members{M("x", `null`)}),
 				b.free("nothing for null", Members{M("x", `null`)}, nil),
-				b.free("an empty string for null", Members{M("x", `null`)}, Members{M("x", `""`)}),
+				b.free("an empty string for null", Members{M("x", `null`)}, Members{M("x", `""`)}).anyValue(),
 				b.free("false for null", Members{M("x", `null`)}, Members{M("x", `false`)}),
 			}
 		}),
@@ -164,23 +181,28 @@ func (b *bout) on(what string, from, to func(*Scene) Call) variant {
 	}}
 }
 
+// own picks the scene's own call of a kind. It is nil, so that what the call
+// does is counted, if that kind is under attack.
+func (b *bout) own(kind string) func(*Scene) Call {
+	if kind == b.Mode.kind() {
+		return nil
+	}
+	return func(s *Scene) Call { return s.own(kind) }
+}
+
 func otherMethod(b *bout) []variant {
-	prompt := func(s *Scene) Call { return s.Prompt }
-	resource := func(s *Scene) Call { return s.Resource }
-	free := func(s *Scene) Call { return s.Free }
 	return []variant{
-		b.on("the tool's token on the prompt of its name", nil, prompt),
-		b.on("the prompt's token on the tool of its name", prompt, func(s *Scene) Call { return s.Tool }),
-		b.on("the tool's token on a resource", nil, resource),
-		b.on("a resource's token on a tool", resource, free),
+		b.on("the tool's token on the prompt of its name", b.own(foil.MethodToolsCall), func(s *Scene) Call { return s.Prompt }),
+		b.on("the prompt's token on the tool of its name", b.own(foil.MethodPromptsGet), func(s *Scene) Call { return s.Tool }),
+		b.on("the tool's token on a resource", b.own(foil.MethodToolsCall), func(s *Scene) Call { return s.Resource }),
+		b.on("a resource's token on a tool", b.own(foil.MethodResourcesRead), func(s *Scene) Call { return s.Free }),
 	}
 }
 
 func otherTarget(b *bout) []variant {
-	prompt := func(s *Scene) Call { return s.Prompt }
-	resource := func(s *Scene) Call { return s.Resource }
+	tool, prompt, resource := b.own(foil.MethodToolsCall), b.own(foil.MethodPromptsGet), b.own(foil.MethodResourcesRead)
 	return []variant{
-		b.on("another tool with the same arguments", nil, func(s *Scene) Call {
+		b.on("another tool with the same arguments", tool, func(s *Scene) Call {
 			c := s.Free
 			c.Arguments = s.Tool.Arguments
 			return c
@@ -196,7 +218,7 @@ func otherTarget(b *bout) []variant {
 			return f, f.around(f.call.Method, uri, Members{M("uri", quote(uri)), M("name", quote(f.call.Target))}), nil
 		}},
 		{what: "another tool with the right one as a stray uri", make: func() (*flow, *Request, error) {
-			f, err := b.begin()
+			f, err := b.beginAs(Alice, tool)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
+
+	"github.com/foilmcp/foil"
 )
 
 // A bout is one attack being carried out.
@@ -16,6 +17,7 @@ type bout struct {
 	ctx    context.Context
 	attack *Attack
 	expect []string
+	seen   *evidence // of the whole battery
 
 	mu      sync.Mutex // the fields below; an attack may send from several goroutines
 	last    *Reply     // the reply that decides
@@ -29,10 +31,12 @@ func (b *bout) note(format string, args ...any) {
 	b.notes = append(b.notes, fmt.Sprintf(format, args...))
 }
 
-func (b *bout) hide(secrets ...string) {
+// hide keeps a secret out of what is shown, and in mind for what was written.
+func (b *bout) hide(what string, secrets ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.secrets = append(b.secrets, secrets...)
+	b.seen.secret(what, secrets...)
 }
 
 // send sends a request and reads the reply.
@@ -43,7 +47,10 @@ func (b *bout) send(req *Request) (outcome, error) {
 	}
 	o := read(r)
 	if o.token != "" {
-		b.hide(o.token)
+		b.hide("a token", o.token)
+	}
+	if o.kind != Accepted && o.kind != AskedAgain {
+		b.seen.refused(r.Body)
 	}
 	b.mu.Lock()
 	b.last = r
@@ -75,7 +82,7 @@ type flow struct {
 	counted   bool   // scene.Executed counts what call does
 }
 
-// begin stages a scene and calls its tool for the first time.
+// begin stages a scene and makes its own call for the first time.
 func (b *bout) begin() (*flow, error) { return b.beginAs(Alice, nil) }
 
 // beginAs does it as somebody, or with another call of the scene.
@@ -91,7 +98,7 @@ func (b *bout) beginAs(who Login, pick func(*Scene) Call) (*flow, error) {
 func (b *bout) ask(s *Scene, who Login, pick func(*Scene) Call) (*flow, error) {
 	f := &flow{scene: s, login: who}
 	if f.counted = pick == nil; f.counted {
-		f.call = s.Tool
+		f.call = s.own(b.Mode.kind())
 	} else {
 		f.call = pick(s)
 	}
@@ -144,7 +151,7 @@ func (f *flow) as(who Login) *Request {
 	return r
 }
 
-// did checks how often the flow's tool has acted; it returns "" or a finding.
+// did checks how often the flow's call has acted; it returns "" or a finding.
 func (b *bout) did(f *flow, want int) (string, error) {
 	if !f.counted {
 		return "", nil
@@ -205,6 +212,18 @@ type variant struct {
 	// own: the server's own limits may stop this form before it gets to the
 	// layer under attack, on the first call or on the retry.
 	own bool
+	// values: the arguments are of any JSON, which only tools take.
+	values bool
+}
+
+// takes reports whether calls of the kind under attack can have this form. The
+// arguments of a prompt are strings (MCP 2026-07-28, Prompts).
+func (b *bout) takes(v variant) bool { return !v.values || b.Mode.kind() == foil.MethodToolsCall }
+
+// anyValue marks a form that only a tool's arguments can have.
+func (v variant) anyValue() variant {
+	v.values = true
+	return v
 }
 
 // ownLimit lets a server's own limit stop a form.
@@ -216,11 +235,14 @@ func (v variant) ownLimit() variant {
 // errNotAsked says that an honest call was not answered by a question.
 var errNotAsked = errors.New("the honest call was not answered by a question and a state")
 
-// each plays all variants. The verdict is theirs if they agree on one that is
-// expected, else that of the first one that is not.
+// each plays all variants. The verdict is that of the first one that is not
+// expected, else the worst of theirs.
 func (b *bout) each(variants ...variant) (string, error) {
 	var verdicts []string
 	for _, v := range variants {
+		if !b.takes(v) {
+			continue
+		}
 		verdict, err := b.play(v)
 		if v.own && errors.Is(err, errNotAsked) {
 			b.note("the server does not take the honest form of %s", v.what)
@@ -241,8 +263,15 @@ func (b *bout) each(variants ...variant) (string, error) {
 	if len(variants) > 1 {
 		b.note("%d forms", len(verdicts))
 	}
-	if u := slices.Compact(verdicts); len(u) > 1 {
-		return strings.Join(u, ", then "), nil
+	// Where more than one verdict is right, the worst of them counts.
+	if i := slices.Index(verdicts, Accepted); i >= 0 {
+		for _, v := range verdicts {
+			if v != Accepted {
+				b.note("some forms were %s", v)
+				break
+			}
+		}
+		return Accepted, nil
 	}
 	return verdicts[0], nil
 }
@@ -357,7 +386,8 @@ func (b *bout) mint(f *flow, change func(*Minting)) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mint: %w", err)
 	}
-	b.hide(token, state)
+	b.hide("a token", token)
+	b.hide("a state", state)
 	return token, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/foilmcp/foil"
 )
@@ -29,9 +30,35 @@ type Crasher interface {
 	Start(ctx context.Context, replica int) error
 }
 
-// A Blind door says of each attack why it cannot see it, or "".
+// A Blind door says of an attack on one kind of call why it cannot see it, or "".
+// The row is then not-visible, and that is as expected: what a door may hide is
+// for its own tests to say.
 type Blind interface {
-	Blind(attack string) (reason string)
+	Blind(attack, kind string) (reason string)
+}
+
+// Logs is what the servers under attack write for their operators. They must
+// write everything that they can: logs at the debug level, metrics.
+type Logs interface {
+	// Written returns all that was written since the servers first started,
+	// by each of them, whether it is still up or not.
+	Written(ctx context.Context) ([]Writing, error)
+}
+
+// A Writing is one log, or one page of metrics.
+type Writing struct {
+	Name string
+	Text []byte
+}
+
+// A Store is the store of spent tokens that the replicas share.
+type Store interface {
+	// Sweep does what a replica does whose clock has passed until: it makes
+	// the store forget every ID that expired by then, and returns how many.
+	Sweep(ctx context.Context, until time.Time) (forgotten int, err error)
+	// Outage takes the store away from all replicas until restore is called.
+	// Their calls must find no answer until they give up.
+	Outage(ctx context.Context) (restore func() error, err error)
 }
 
 // A Request is a JSON-RPC request as text.
@@ -166,7 +193,8 @@ func (c Call) With(name, value string) Call {
 // knows the calls that the server offers and sees what they really did.
 type App interface {
 	// Stage makes something new to act on, which no other scene has. An
-	// honest flow on the scene's Tool asks rounds times before it acts.
+	// honest flow on the scene's own call of the kind under attack asks
+	// rounds times before it acts.
 	Stage(ctx context.Context, rounds int) (*Scene, error)
 }
 
@@ -180,14 +208,38 @@ type Scene struct {
 	Changed, Decoy string
 	// Free is another tool, which takes arguments of any form.
 	Free Call
-	// Prompt has the name of Tool and takes its arguments. The others are
-	// further ones to choose from.
-	Prompt, OtherPrompt     Call
+	// Prompt has the name of Tool and takes its arguments. Where prompts are
+	// attacked it acts on the scene, and OtherPrompt takes further arguments.
+	Prompt, OtherPrompt Call
+	// Resource acts on the scene where resources are attacked.
 	Resource, OtherResource Call
 
 	// Accept answers questions, the raw inputRequests, as a person does who
 	// agrees; it returns the raw inputResponses.
 	Accept func(questions json.RawMessage) (answers string, err error)
-	// Executed is how often Tool has acted on the scene.
+	// Executed is how often the scene's own call of the kind under attack has
+	// acted on the scene.
 	Executed func() (int, error)
+}
+
+// own is the call of a kind that acts on the scene.
+func (s *Scene) own(kind string) Call {
+	switch kind {
+	case foil.MethodPromptsGet:
+		return s.Prompt
+	case foil.MethodResourcesRead:
+		return s.Resource
+	}
+	return s.Tool
+}
+
+// free is another call of a kind, which takes further arguments.
+func (s *Scene) free(kind string) Call {
+	switch kind {
+	case foil.MethodPromptsGet:
+		return s.OtherPrompt
+	case foil.MethodResourcesRead:
+		return s.OtherResource
+	}
+	return s.Free
 }

@@ -43,6 +43,11 @@ func harmless() []Attack {
 						slices.Reverse(c.Arguments)
 						return f.retryOf(c)
 					}),
+					b.changed("the params reversed", func(f *flow) *Request {
+						r := f.retry()
+						slices.Reverse(r.Params)
+						return r
+					}),
 					b.free("nested objects reversed", Members{M("nested", nested), M("a", "1")}, Members{M("a", "1"), M("nested", `{"x":[{"p":null,"q":2}],"y":1}`)}),
 				)
 			},
@@ -52,6 +57,10 @@ func harmless() []Attack {
 			run: func(b *bout) (string, error) {
 				return b.same(b.changed("white space", func(f *flow) *Request {
 					r := f.retry()
+					if uri, ok := r.Params.Get("uri"); ok {
+						r.Params = r.Params.Set("uri", "\n\t "+uri+" \r\n")
+						return r
+					}
 					text := "{ \n"
 					for i, m := range f.call.Arguments {
 						if i > 0 {
@@ -68,6 +77,11 @@ func harmless() []Attack {
 			Name: "escape-spelling", Does: "the strings of the arguments spelt with escapes", must: []string{Accepted},
 			run: func(b *bout) (string, error) {
 				return b.same(b.changed("escapes", func(f *flow) *Request {
+					if uri, ok := f.retry().Params.Get("uri"); ok {
+						r := f.retry()
+						r.Params = r.Params.Set("uri", escaped(uri))
+						return r
+					}
 					c := f.call
 					c.Arguments = slices.Clone(c.Arguments)
 					for i, m := range c.Arguments {
@@ -112,6 +126,9 @@ func (b *bout) elsewhere(r int) int {
 // same plays variants that are worth an honest retry.
 func (b *bout) same(variants ...variant) (string, error) {
 	for _, v := range variants {
+		if !b.takes(v) {
+			continue
+		}
 		f, req, err := v.make()
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", v.what, err)
@@ -129,16 +146,21 @@ func (b *bout) same(variants ...variant) (string, error) {
 	return Accepted, nil
 }
 
-// free is a variant on the tool that takes any arguments: asked with some,
+// free is a variant on the call that takes further arguments: asked with some,
 // retried with others.
 func (b *bout) free(what string, asked, presented Members) variant {
-	return variant{what: what, make: func() (*flow, *Request, error) {
-		f, err := b.beginAs(Alice, func(s *Scene) Call { return withAll(s.Free, asked) })
+	kind := b.Mode.kind()
+	v := variant{what: what, make: func() (*flow, *Request, error) {
+		f, err := b.beginAs(Alice, func(s *Scene) Call { return withAll(s.free(kind), asked) })
 		if err != nil {
 			return nil, nil, err
 		}
-		return f, f.retryOf(withAll(f.scene.Free, presented)), nil
+		return f, f.retryOf(withAll(f.scene.free(kind), presented)), nil
 	}}
+	for _, m := range slices.Concat(asked, presented) {
+		v.values = v.values || !strings.HasPrefix(m.Value, `"`) && m.Value != "null"
+	}
+	return v
 }
 
 // withAll adds arguments to those that the call has.

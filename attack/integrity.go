@@ -1,10 +1,6 @@
 package attack
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -57,7 +53,7 @@ func integrity() []Attack {
 					return nil, errors.New("the minter cannot seal in another format")
 				}
 				token, err := b.Minter.Foreign(payload)
-				b.hide(token)
+				b.hide("a token of another format", token)
 				return list("the other format", token), err
 			}),
 	}
@@ -73,52 +69,12 @@ func list(pairs ...string) iter.Seq2[string, string] {
 	}
 }
 
-// An anatomy is a token taken apart: a prefix in clear and bytes in base64.
-type anatomy struct {
-	prefix string
-	enc    *base64.Encoding
-	raw    []byte
-}
-
-// dissect takes a token apart. The formats v1 and h1 end their prefix with a
-// dot and use base64url, Transit's ends with a colon.
-func dissect(token string) anatomy {
-	a := anatomy{enc: base64.RawURLEncoding}
-	body := token
-	if i := strings.LastIndexByte(token, ':'); i >= 0 {
-		a.prefix, body, a.enc = token[:i+1], token[i+1:], base64.StdEncoding
-	} else if i := strings.IndexByte(token, '.'); i >= 0 {
-		a.prefix, body = token[:i+1], token[i+1:]
-	}
-	a.raw, _ = a.enc.DecodeString(body)
-	return a
-}
-
-func (a anatomy) with(raw []byte) string { return a.prefix + a.enc.EncodeToString(raw) }
-
-// part names where in a v1 token a byte lies.
-func (a anatomy) part(i int) string {
-	switch {
-	case a.prefix != "v1.":
-		return "body"
-	case i < 4:
-		return "key id"
-	case i < 16:
-		return "nonce"
-	case i >= len(a.raw)-16:
-		return "tag"
-	}
-	return "body"
-}
-
 // flips changes one bit of every decoded byte, and of every character.
 func flips(token string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		a := dissect(token)
-		for i := range a.raw {
-			raw := append([]byte(nil), a.raw...)
-			raw[i] ^= 1 << (i % 8)
-			if !yield(fmt.Sprintf("a bit of byte %d flipped (%s)", i, a.part(i)), a.with(raw)) {
+		for i := range a.bytes() {
+			if !yield(fmt.Sprintf("a bit of byte %d flipped (%s)", i, a.part(i)), a.flipped(i)) {
 				return
 			}
 		}
@@ -174,8 +130,6 @@ func extensions(token string) iter.Seq2[string, string] {
 	)
 }
 
-const b64chars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-
 // aliases are other spellings that a lenient decoder would take for the token.
 func aliases(token string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
@@ -183,7 +137,7 @@ func aliases(token string) iter.Seq2[string, string] {
 		body := token[len(a.prefix):]
 		half := len(token) / 2
 		forms := []string{
-			"padding", token + strings.Repeat("=", (4-len(body)%4)%4),
+			"padding", token + strings.Repeat("=", (4-len(body[strings.LastIndexByte(body, '.')+1:])%4)%4),
 			"padding too many", token + "==",
 			"the other alphabet", a.prefix + strings.NewReplacer("-", "+", "_", "/", "+", "-", "/", "_").Replace(body),
 			"a space in front", " " + token,
@@ -209,8 +163,16 @@ func aliases(token string) iter.Seq2[string, string] {
 			"a full-width prefix", "ｖ" + token[1:],
 			"a scheme", "Bearer " + token,
 		}
-		if strings.HasPrefix(a.prefix, "v1") {
-			forms = append(forms, "a leading zero in the version", "v01."+body, "a sign in the version", "v+1."+body)
+		if letter, ok := strings.CutSuffix(a.prefix, "1."); ok {
+			forms = append(forms, "a leading zero in the version", letter+"01."+body, "a sign in the version", letter+"+1."+body)
+		}
+		if first, mac, ok := strings.Cut(body, "."); ok {
+			forms = append(forms,
+				"padding before the mac", a.prefix+first+strings.Repeat("=", (4-len(first)%4)%4)+"."+mac,
+				"a line feed before the mac", a.prefix+first+"\n."+mac,
+				"a line feed in front of the mac", a.prefix+first+".\n"+mac,
+				"a dot more before the mac", a.prefix+first+".."+mac,
+			)
 		}
 		if rest, ok := strings.CutPrefix(token, "vault:v"); ok {
 			forms = append(forms, "a leading zero in the version", "vault:v0"+rest, "a sign in the version", "vault:v+"+rest)
@@ -221,18 +183,12 @@ func aliases(token string) iter.Seq2[string, string] {
 			}
 		}
 		// The last character of a base64 group may hold bits of no byte.
-		last := strings.IndexByte(b64chars, body[len(body)-1])
-		for i := 1; last >= 0 && i < 1<<spare(token); i++ {
-			if !yield("stray bits in the last character", token[:len(token)-1]+string(b64chars[last|i])) {
+		for what, alias := range strays(token) {
+			if !yield(what, alias) {
 				return
 			}
 		}
 	}
-}
-
-// spare is how many bits of the last base64 character belong to no byte.
-func spare(token string) int {
-	return map[int]int{2: 4, 3: 2}[(len(token)-len(dissect(token).prefix))%4]
 }
 
 func runAliases(b *bout) (string, error) {
@@ -251,7 +207,7 @@ func runAliases(b *bout) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if spare(f.token) > 0 {
+		if hasSpare(f.token) {
 			return b.tokens(f, aliases(f.token))
 		}
 	}
@@ -271,8 +227,8 @@ func otherPrefixes(token string) iter.Seq2[string, string] {
 // good key id in front of tokens under other keys.
 func kidSwaps(b *bout, f *flow) (iter.Seq2[string, string], error) {
 	a := dissect(f.token)
-	if a.prefix != "v1." || len(a.raw) < 4 {
-		return nil, errors.New("the token is of a format whose key id the attack does not know")
+	if a.part(0) != "key id" || len(a.raw) < 4 {
+		return nil, errFormat
 	}
 	pairs := []string{
 		"a key id of zeros", a.with(append(make([]byte, 4), a.raw[4:]...)),
@@ -286,7 +242,10 @@ func kidSwaps(b *bout, f *flow) (iter.Seq2[string, string], error) {
 		o := dissect(other)
 		pairs = append(pairs,
 			"another key's id", a.with(append(o.raw[:4:4], a.raw[4:]...)),
-			"another key's token under the good id", a.with(append(a.raw[:4:4], o.raw[4:]...)))
+			"another key's token under the good id", o.with(append(a.raw[:4:4], o.raw[4:]...)))
+		if a.mac != nil {
+			pairs = append(pairs, "another key's mac", a.withMAC(o.mac), "the good mac on another key's token", o.withMAC(a.mac))
+		}
 	}
 	return list(pairs...), nil
 }
@@ -313,53 +272,36 @@ func forgeries(b *bout, f *flow) (iter.Seq2[string, string], error) {
 		"alg none behind the prefix", a.prefix + none,
 		"h1 with a mac of zeros", "h1." + url64(append(make([]byte, 4), payload...)) + "." + url64(make([]byte, 32)),
 		"an empty mac", "h1." + url64(append(make([]byte, 4), payload...)) + ".",
+		"h1 under the good key id with a mac of zeros", "h1." + url64(append(head[:min(4, len(head)):min(4, len(head))], payload...)) + "." + url64(make([]byte, 32)),
 	}
 	zeros := make([]byte, 32)
 	byPrefix := make([]byte, 32)
 	copy(byPrefix, a.prefix)
-	for _, k := range []struct {
-		what string
-		key  []byte
-	}{
-		{"an all-zero key", zeros},
-		{"a key from an all-zero secret", derived(zeros)},
-		{"a key from an empty secret", derived(nil)},
-		{"the prefix as key", byPrefix},
-		{"a key from the prefix", derived([]byte(a.prefix))},
-	} {
-		sum := sha256.Sum256(append([]byte("mcp/request-state/v1/kid:"), k.key...))
-		// Under its own key id, and under the one in force.
-		for _, kid := range [][]byte{sum[:4], head[:min(4, len(head))]} {
-			t, err := seal(k.key, kid, payload)
+	for _, format := range []*rawFormat{&rawV1, &rawH1} {
+		weak := []struct {
+			what string
+			key  []byte
+		}{{"an all-zero key", zeros}, {"the prefix as key", byPrefix}}
+		for what, secret := range list("an all-zero", string(zeros), "an empty", "", "the prefix as", a.prefix) {
+			key, err := format.key([]byte(secret))
 			if err != nil {
 				return nil, err
 			}
-			pairs = append(pairs, k.what, t)
+			weak = append(weak, struct {
+				what string
+				key  []byte
+			}{"a key from " + what + " secret", key})
+		}
+		for _, k := range weak {
+			// Under its own key id, and under the one in force.
+			for _, kid := range [][]byte{format.kid(k.key), head[:min(4, len(head))]} {
+				t, err := format.seal(k.key, kid, payload)
+				if err != nil {
+					return nil, err
+				}
+				pairs = append(pairs, k.what, t)
+			}
 		}
 	}
 	return list(pairs...), nil
-}
-
-func derived(secret []byte) []byte {
-	k, err := hkdf.Key(sha256.New, secret, nil, "mcp/request-state/v1/aes-256-gcm", 32)
-	if err != nil {
-		return make([]byte, 32)
-	}
-	return k
-}
-
-// seal writes a token of the format v1 (docs/wire.md) under any key.
-func seal(key, kid, payload []byte) (string, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return "", err
-	}
-	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		return "", err
-	}
-	ad := append([]byte("v1."), kid...)
-	raw := append(append([]byte(nil), kid...), make([]byte, 12)...)
-	raw = gcm.Seal(raw, raw[len(kid):], payload, ad)
-	return "v1." + base64.RawURLEncoding.EncodeToString(raw), nil
 }

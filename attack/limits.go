@@ -17,10 +17,13 @@ func limits() []Attack {
 		if foreign {
 			by = "types"
 		}
-		return Attack{
+		a := Attack{
 			Name: name, Does: does, StoppedBy: by, must: []string{Refused}, strict: true, foreign: foreign,
 			run: func(b *bout) (string, error) {
 				for _, v := range variants(b) {
+					if !b.takes(v) {
+						v.own = true // its type may be refused before its size
+					}
 					if got, err := b.bounded(v); err != nil || got != Refused {
 						b.note("with %s", v.what)
 						return got, err
@@ -29,6 +32,10 @@ func limits() []Attack {
 				return Refused, nil
 			},
 		}
+		if name == "deep" || name == "long-number" {
+			a.hidden = noArguments
+		}
+		return a
 	}
 	return []Attack{
 		row("wrong-type", "requestState is a number, an object, an array", true, func(b *bout) []variant {

@@ -35,6 +35,9 @@ var (
 	Nobody = Login{"nobody", "", foil.Anonymous()}
 )
 
+// castNames are what no log may say of them: who they are, to whom, by whose word.
+var castNames = []string{"alice", "bob", castIssuer, "https://other.example", "mtls:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", castClient, "phone-app"}
+
 // Cast returns all logins.
 func Cast() []Login {
 	return []Login{Alice, AliceRenewed, AliceElsewhere, AliceCertificate, Bob, BobSameClient, Nobody}

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/claimcheck"
 )
 
@@ -35,24 +37,42 @@ func runTheft(b *bout) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the honest token: %w", err)
 	}
-	b.hide(state)
-	inside := dissect(f.token).raw
+	b.hide("a state", state)
+	// What a client makes of the token without a key: as it is, and decoded.
+	texts := [][]byte{[]byte(f.token), dissect(f.token).raw}
+	for part := range strings.SplitSeq(f.token, ".") {
+		if raw, err := base64.RawURLEncoding.DecodeString(part); err == nil {
+			texts = append(texts, raw)
+		}
+	}
 	// The state lies in the payload as a JSON string.
 	quoted := strings.Trim(quote(state), `"`)
-	for _, text := range [][]byte{inside, []byte(f.token)} {
+	readable := false
+	for _, text := range texts {
 		if bytes.Contains(text, []byte(claimcheck.Prefix)) {
 			return "the token shows a claim check", nil
 		}
-		if len(quoted) >= 8 && bytes.Contains(text, []byte(quoted)) {
+		readable = readable || len(quoted) >= 8 && bytes.Contains(text, []byte(quoted))
+	}
+	if !b.Minter.readable() {
+		if readable {
 			return "the token shows the state", nil
 		}
+		b.note("nothing of the state can be read")
+		return Holds, nil
 	}
-	b.note("nothing of the state can be read")
+	// Whoever has the token can read it: then no claim must get into one.
+	_, err = b.Minter.Mint(b.ctx, Minting{Call: f.call, Login: f.login, State: claimcheck.Prefix + strings.Repeat("A", 32), Questions: f.questions})
+	if err == nil {
+		return "a claim check was sealed into a token that can be read", nil
+	}
+	b.note("the state can be read, and claim checks are refused at sealing")
 	return Holds, nil
 }
 
-func runOracle(b *bout) (string, error) {
-	variants := []variant{
+// causes are presentations that are refused, each for another reason.
+func (b *bout) causes() []variant {
+	return []variant{
 		b.changed("no token at all", func(f *flow) *Request { return f.with("x") }),
 		b.changed("a tampered token", func(f *flow) *Request { return f.with(f.token[:len(f.token)-1]) }),
 		b.changed("a token that is too long", func(f *flow) *Request { return f.with(strings.Repeat("A", 1<<17)) }),
@@ -62,7 +82,7 @@ func runOracle(b *bout) (string, error) {
 		b.minted("a token of the future", func(m *Minting) { m.At = b.Minter.now().Add(time.Hour) }),
 		b.minted("another audience", func(m *Minting) { m.Audience = "another-service" }),
 		b.minted("another tool", func(m *Minting) { m.Call.Target += "-not" }),
-		b.minted("another method", func(m *Minting) { m.Call.Method = "prompts/get" }),
+		b.minted("another method", func(m *Minting) { m.Call.Method = "completion/complete" }),
 		b.minted("other arguments", func(m *Minting) { m.Call = m.Call.With("x", "1") }),
 		b.minted("another principal", func(m *Minting) { m.Login = Bob }),
 		b.minted("too many rounds", func(m *Minting) { m.Round = b.Minter.maxRounds() + 1 }),
@@ -77,6 +97,10 @@ func runOracle(b *bout) (string, error) {
 			return f, f.retry(), nil
 		}},
 	}
+}
+
+func runOracle(b *bout) (string, error) {
+	variants := b.causes()
 	var first *Reply
 	compared := 0
 	for _, v := range variants {
@@ -90,6 +114,9 @@ func runOracle(b *bout) (string, error) {
 		}
 		if o.kind == Accepted || o.kind == AskedAgain {
 			continue // a layer is off; its own row says so
+		}
+		if o.kind == Unavailable && b.Mode.Without.Has(foil.BindExpiry) {
+			continue // a store's sweep mark stands in for it
 		}
 		compared++
 		if first == nil {

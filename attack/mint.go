@@ -2,10 +2,7 @@ package attack
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -14,7 +11,6 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil"
-	"github.com/foilmcp/foil/aesgcm"
 	"github.com/foilmcp/foil/keyring"
 )
 
@@ -47,6 +43,8 @@ type Minter struct {
 	// Foreign seals a payload under a secret of the service in a format that
 	// the service is not configured to open. It may be nil.
 	Foreign func(payload []byte) (token string, err error)
+	// Secrets are the secrets of the service's keys, to look for in its logs.
+	Secrets [][]byte
 	// Now is the clock of the server under attack; time.Now if nil.
 	Now func() time.Time
 }
@@ -147,6 +145,12 @@ func (m *Minter) Read(ctx context.Context, token string) (state string, err erro
 	return o.State(), nil
 }
 
+// readable reports whether a client can read what its tokens hold.
+func (m *Minter) readable() bool {
+	e, ok := m.Codecs[Active].(foil.Encrypter)
+	return !ok || !e.Encrypts()
+}
+
 // Payload returns what is inside a token of the service.
 func (m *Minter) Payload(ctx context.Context, token string) ([]byte, error) {
 	if m.Codecs[Active] == nil {
@@ -157,8 +161,12 @@ func (m *Minter) Payload(ctx context.Context, token string) ([]byte, error) {
 
 // NewRing makes a ring document with a key of every kind, for a server under
 // attack, and codecs that seal under each of them. The server must be given the
-// document; the minter's fields Codecs, TTL, Skew and Foreign are set for it.
-func NewRing(now time.Time) (document []byte, m *Minter, err error) {
+// document; the minter's fields Codecs, TTL, Skew, Foreign and Secrets are set
+// for it.
+func NewRing(now time.Time) (document []byte, m *Minter, err error) { return NewRingFor(now, AESGCM) }
+
+// NewRingFor is [NewRing] for a server with another token format.
+func NewRingFor(now time.Time, format Format) (document []byte, m *Minter, err error) {
 	m = &Minter{Codecs: map[Key]foil.Codec{}, TTL: foil.DefaultTTL, Skew: foil.DefaultSkew}
 	secrets := map[Key][]byte{}
 	for _, k := range []Key{Active, Retired, Revoked, Unknown} {
@@ -170,12 +178,15 @@ func NewRing(now time.Time) (document []byte, m *Minter, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("attack: %w", err)
 		}
-		if m.Codecs[k], err = aesgcm.New(keyring.Fixed(ring), nil); err != nil {
+		if m.Codecs[k], err = format.codec(keyring.Fixed(ring)); err != nil {
 			return nil, nil, fmt.Errorf("attack: %w", err)
 		}
 		secrets[k] = s
+		if k != Unknown {
+			m.Secrets = append(m.Secrets, s)
+		}
 	}
-	m.Foreign = func(payload []byte) (string, error) { return signed(secrets[Active], payload) }
+	m.Foreign = func(payload []byte) (string, error) { return format.other().under(secrets[Active], payload) }
 
 	type key struct {
 		ID     string `json:"id"`
@@ -204,17 +215,4 @@ func NewRing(now time.Time) (document []byte, m *Minter, err error) {
 		return nil, nil, fmt.Errorf("attack: %w", err)
 	}
 	return document, m, nil
-}
-
-// signed writes a token of the readable format h1 (docs/wire.md).
-func signed(secret, payload []byte) (string, error) {
-	k, err := hkdf.Key(sha256.New, secret, nil, "foil/request-state/h1/hmac-sha-256", 32)
-	if err != nil {
-		return "", err
-	}
-	kid := sha256.Sum256(append([]byte("foil/request-state/h1/kid:"), k...))
-	text := "h1." + base64.RawURLEncoding.EncodeToString(append(kid[:4:4], payload...))
-	mac := hmac.New(sha256.New, k)
-	mac.Write([]byte(text))
-	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }

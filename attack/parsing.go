@@ -3,6 +3,8 @@ package attack
 import (
 	"fmt"
 	"strings"
+
+	"github.com/foilmcp/foil"
 )
 
 // parsing are requests that two JSON parsers may read differently.
@@ -10,7 +12,7 @@ func parsing() []Attack {
 	return []Attack{
 		{
 			Name: "duplicate-key", Does: "one argument twice, in either order", StoppedBy: "strict parsing",
-			must: []string{Refused}, strict: true,
+			must: []string{Refused}, strict: true, hidden: noArguments,
 			run: func(b *bout) (string, error) {
 				twice := func(what string, args func(*flow) Members) variant {
 					return b.changed(what, func(f *flow) *Request {
@@ -42,7 +44,7 @@ func parsing() []Attack {
 		},
 		{
 			Name: "case-twin", Does: "a member that differs in case beside the real one", StoppedBy: "strict parsing",
-			must: []string{Refused}, strict: true, run: runCaseTwin,
+			must: []string{Refused}, strict: true, envelope: true, run: runCaseTwin,
 		},
 		{
 			Name: "two-states", Does: "two requestState members", StoppedBy: "strict parsing",
@@ -82,16 +84,21 @@ func runCaseTwin(b *bout) (string, error) {
 			return f.retryOf(c)
 		})
 	}
-	v, err := b.each(twin(true), twin(false), b.ambiguous("a token that was minted for the twin", func(f *flow) Members {
-		return f.call.Arguments.After(M(title(f.scene.Changed), quote(f.scene.Decoy)))
-	}))
-	if err != nil || v != Refused {
-		return v, err
+	names := []string{"requestState", "arguments", "name", "inputResponses"}
+	if b.Mode.kind() == foil.MethodResourcesRead {
+		names = []string{"requestState", "uri", "inputResponses"}
+	} else {
+		v, err := b.each(twin(true), twin(false), b.ambiguous("a token that was minted for the twin", func(f *flow) Members {
+			return f.call.Arguments.After(M(title(f.scene.Changed), quote(f.scene.Decoy)))
+		}))
+		if err != nil || v != Refused {
+			return v, err
+		}
 	}
 	// In the envelope a server that reads the real member alone is no worse
 	// off: the twin must not win.
 	read, decided := 0, b.last
-	for _, name := range []string{"requestState", "arguments", "name", "inputResponses"} {
+	for _, name := range names {
 		for _, last := range []bool{true, false} {
 			f, err := b.begin()
 			if err != nil {
@@ -99,7 +106,7 @@ func runCaseTwin(b *bout) (string, error) {
 			}
 			value := map[string]string{
 				"requestState": quote("v1.AAAA"), "arguments": f.call.With(f.scene.Changed, quote(f.scene.Decoy)).Arguments.JSON(),
-				"name": quote(f.scene.Free.Target), "inputResponses": "{}",
+				"name": quote(f.scene.Free.Target), "uri": quote(f.scene.OtherResource.Target), "inputResponses": "{}",
 			}[name]
 			r := f.retry()
 			if m := M(title(name), value); last {
@@ -126,9 +133,15 @@ func runCaseTwin(b *bout) (string, error) {
 			}
 		}
 	}
-	b.last = decided
-	if read > 0 {
-		b.note("twins of the envelope are not read, which is no gain")
+	if decided != nil {
+		b.last = decided
+	}
+	if read == 0 {
+		return Refused, nil
+	}
+	b.note("twins of the envelope are not read, which is no gain")
+	if b.Mode.kind() == foil.MethodResourcesRead {
+		return NotVisible, nil
 	}
 	return Refused, nil
 }

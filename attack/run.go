@@ -8,11 +8,14 @@ import (
 	"time"
 )
 
-// A Config is what [Run] needs. All fields but Progress are required.
+// A Config is what [Run] needs. All fields but Progress are required; Logs and
+// Store only by the attacks that use them.
 type Config struct {
 	Door   Door
 	App    App
 	Minter *Minter
+	Logs   Logs
+	Store  Store
 	// Mode is how the server under attack is set; it decides what is expected.
 	Mode Mode
 	// Progress is called before and after each attack; after it with its result.
@@ -27,6 +30,8 @@ type Result struct {
 	StoppedBy string `json:"stopped_by"`
 	// Wire is the reply that decided, as text, with token and state redacted.
 	Wire string `json:"wire"`
+	// Reason says why it is not to be seen, if Got is [NotVisible].
+	Reason string `json:"reason,omitempty"`
 
 	// OK is whether Got is as expected.
 	OK bool `json:"-"`
@@ -44,12 +49,13 @@ func Run(ctx context.Context, cfg *Config, attacks []Attack) ([]Result, error) {
 		return nil, errors.New("attack: Config needs a Door, an App and a Minter")
 	}
 	var results []Result
+	seen := &evidence{}
 	for i := range attacks {
 		a := &attacks[i]
 		if cfg.Progress != nil {
 			cfg.Progress(a, nil)
 		}
-		r := fight(ctx, cfg, a)
+		r := fight(ctx, cfg, a, seen)
 		if err := ctx.Err(); err != nil {
 			return results, err
 		}
@@ -62,31 +68,38 @@ func Run(ctx context.Context, cfg *Config, attacks []Attack) ([]Result, error) {
 }
 
 // fight carries out one attack.
-func fight(ctx context.Context, cfg *Config, a *Attack) Result {
+func fight(ctx context.Context, cfg *Config, a *Attack, seen *evidence) Result {
 	start := time.Now()
+	res := Result{Name: a.Name, StoppedBy: a.StoppedBy}
+	if res.Reason = hides(cfg, a); res.Reason != "" {
+		res.Expected, res.Got, res.Note, res.OK = NotVisible, NotVisible, res.Reason, true
+		return res
+	}
 	expect := a.Expect(cfg.Mode)
-	b := &bout{Config: cfg, ctx: ctx, attack: a, expect: expect}
-	got, err := "", error(nil)
-	if blind, ok := cfg.Door.(Blind); ok {
-		if reason := blind.Blind(a.Name); reason != "" {
-			got = NotVisible
-			b.note("%s", reason)
-		}
-	}
-	if got == "" {
-		got, err = a.run(b)
-	}
+	b := &bout{Config: cfg, ctx: ctx, attack: a, expect: expect, seen: seen}
+	got, err := a.run(b)
 	if err != nil {
 		got = "not carried out"
 		b.note("%s", redact([]byte(err.Error()), b.secrets))
 	}
-	var wire string
 	if b.last != nil {
-		wire = redact(b.last.Body, b.secrets)
+		res.Wire = redact(b.last.Body, b.secrets)
 	}
-	return Result{
-		Name: a.Name, Expected: strings.Join(expect, " or "), Got: got, StoppedBy: a.StoppedBy,
-		Wire: wire, Note: strings.Join(b.notes, "; "), Took: time.Since(start),
-		OK: slices.Contains(expect, got),
+	res.Expected, res.Got, res.OK = strings.Join(expect, " or "), got, slices.Contains(expect, got)
+	res.Note, res.Took = strings.Join(b.notes, "; "), time.Since(start)
+	if got == NotVisible {
+		res.Reason = res.Note
 	}
+	return res
+}
+
+// hides says why an attack cannot be seen: by calls of this kind, or by this door.
+func hides(cfg *Config, a *Attack) string {
+	if reason := a.hidden[cfg.Mode.kind()]; reason != "" {
+		return reason
+	}
+	if blind, ok := cfg.Door.(Blind); ok {
+		return blind.Blind(a.Name, cfg.Mode.kind())
+	}
+	return ""
 }

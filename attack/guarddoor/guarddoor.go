@@ -191,9 +191,8 @@ func (d *Door) call(ctx context.Context, g *foil.Guard, method string, raw []byt
 }
 
 func (d *Door) answered(ctx context.Context, g *foil.Guard, req foil.Request, s state, o *foil.Opened) (any, error) {
-	var args struct{ What string }
-	_ = json.Unmarshal(req.Arguments, &args) // other calls have other arguments
-	for last := rounds(args.What); ; s.Step++ {
+	what, acts := subject(&req)
+	for last := rounds(what); ; s.Step++ {
 		key, q := question(s.Step)
 		raw, status := o.Answer(key, q)
 		if status != foil.Answered {
@@ -207,9 +206,9 @@ func (d *Door) answered(ctx context.Context, g *foil.Guard, req foil.Request, s 
 			break
 		}
 	}
-	if req.Method == foil.MethodToolsCall && req.Target == tool {
+	if acts {
 		d.mu.Lock()
-		d.acted[args.What]++
+		d.acted[what]++
 		d.mu.Unlock()
 	}
 	return complete("done"), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -15,16 +14,28 @@ import (
 	"github.com/foilmcp/foil/attack"
 	"github.com/foilmcp/foil/attack/guarddoor"
 	"github.com/foilmcp/foil/attack/plain"
+	"github.com/foilmcp/foil/attack/storefile"
 	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/signed"
 	"github.com/foilmcp/foil/store/sqlite"
 )
 
-const service = "guard-test"
+const (
+	service = "guard-test"
+	// storeTimeout is how long an outage must last to be seen, and far more
+	// than a commit takes.
+	storeTimeout = 2 * time.Second
+)
 
 // site starts two replicas on one SQLite file.
 func site(t *testing.T, mode attack.Mode, wrap func(foil.Codec) foil.Codec) *attack.Config {
 	t.Helper()
-	doc, minter, err := attack.NewRing(time.Now())
+	return siteOf(t, attack.AESGCM, mode, wrap)
+}
+
+func siteOf(t *testing.T, format attack.Format, mode attack.Mode, wrap func(foil.Codec) foil.Codec) *attack.Config {
+	t.Helper()
+	doc, minter, err := attack.NewRingFor(time.Now(), format)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,13 +45,18 @@ func site(t *testing.T, mode attack.Mode, wrap func(foil.Codec) foil.Codec) *att
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "store.db")
+	journal := &attack.Journal{}
 	door, err := guarddoor.New(2, func() (*foil.Guard, io.Closer, error) {
 		store, err := sqlite.Open(context.Background(), file, nil)
 		if err != nil {
 			return nil, nil, err
 		}
 		var codec foil.Codec
-		if codec, err = aesgcm.New(keyring.Fixed(ring), nil); err != nil {
+		codec, err = aesgcm.New(keyring.Fixed(ring), nil)
+		if format == attack.Signed {
+			codec, err = signed.New(keyring.Fixed(ring), nil)
+		}
+		if err != nil {
 			return nil, store, err
 		}
 		if wrap != nil {
@@ -48,7 +64,7 @@ func site(t *testing.T, mode attack.Mode, wrap func(foil.Codec) foil.Codec) *att
 		}
 		g, err := foil.New(codec, &foil.Options{
 			Audience: service, Replay: store.Replay(), Once: mode.Once, Without: mode.Without,
-			Logger: slog.New(slog.DiscardHandler),
+			Logger: journal.Logger(), StoreTimeout: storeTimeout,
 		})
 		return g, store, err
 	})
@@ -60,7 +76,7 @@ func site(t *testing.T, mode attack.Mode, wrap func(foil.Codec) foil.Codec) *att
 			t.Error(err)
 		}
 	})
-	return &attack.Config{Door: door, App: door, Minter: minter, Mode: mode}
+	return &attack.Config{Door: door, App: door, Minter: minter, Logs: journal, Store: storefile.File(file), Mode: mode}
 }
 
 func run(t *testing.T, cfg *attack.Config, attacks []attack.Attack) []attack.Result {
@@ -73,10 +89,10 @@ func run(t *testing.T, cfg *attack.Config, attacks []attack.Attack) []attack.Res
 }
 
 // light is the battery without the attacks of very many or very large requests,
-// none of which gets as far as a binding.
+// none of which gets as far as a binding, and without the one that waits.
 func light() []attack.Attack {
 	return slices.DeleteFunc(attack.Battery(), func(a attack.Attack) bool {
-		return slices.Contains([]string{"tamper-each-part", "truncate", "oversize", "deep"}, a.Name)
+		return slices.Contains([]string{"tamper-each-part", "truncate", "oversize", "deep", "store-down"}, a.Name)
 	})
 }
 
@@ -84,12 +100,15 @@ func light() []attack.Attack {
 // layer after the other switched off by name: then just what that layer alone
 // stops must get through.
 func TestBattery(t *testing.T) {
-	modes := []attack.Mode{{Once: foil.Redeem}, {Once: foil.Off}}
+	modes := []attack.Mode{
+		{Once: foil.Redeem}, {Once: foil.Off},
+		{Once: foil.Redeem, Kind: foil.MethodPromptsGet}, {Once: foil.Redeem, Kind: foil.MethodResourcesRead},
+	}
 	for _, b := range []foil.Binding{foil.BindPrincipal, foil.BindExpiry, foil.BindRequest, foil.BindAudience, foil.BindQuestions} {
 		modes = append(modes, attack.Mode{Once: foil.Redeem, Without: b})
 	}
 	for _, mode := range modes {
-		t.Run(fmt.Sprintf("once=%v,without=%v", mode.Once, mode.Without), func(t *testing.T) {
+		t.Run(fmt.Sprintf("once=%v,without=%v,kind=%v", mode.Once, mode.Without, mode.Kind), func(t *testing.T) {
 			attacks := attack.Battery()
 			if mode.Without != 0 {
 				attacks = light()
@@ -105,6 +124,18 @@ func TestBattery(t *testing.T) {
 	}
 }
 
+// TestSigned runs the attacks that take tokens apart against tokens that anyone
+// can read.
+func TestSigned(t *testing.T) {
+	attacks := attack.Named("honest", "tamper-each-part", "truncate", "extend", "tampered-suffix", "alias-spelling", "version-swap", "kid-swap",
+		"forge-unkeyed", "cross-format", "retired-key", "unknown-key", "revoked-key", "replay-alias", "claim-theft", "leak")
+	for _, r := range run(t, siteOf(t, attack.Signed, attack.Mode{Once: foil.Redeem}, nil), attacks) {
+		if !r.OK {
+			t.Errorf("%s: got %q, want %q\nnote: %s\nwire: %s", r.Name, r.Got, r.Expected, r.Note, r.Wire)
+		}
+	}
+}
+
 // TestNamesLayer shows that a missing layer turns its rows red: the server has
 // the layer off, and the battery is told that everything is on.
 func TestNamesLayer(t *testing.T) {
@@ -114,7 +145,7 @@ func TestNamesLayer(t *testing.T) {
 		want []string
 	}{
 		{"single use", attack.Mode{Once: foil.Off}, []string{
-			"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "decline-then-accept", "fork"}},
+			"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "decline-then-accept", "fork", "replay-swept"}},
 		{"principal", attack.Mode{Without: foil.BindPrincipal}, []string{
 			"other-user", "same-client-other-user", "other-issuer", "dropped-login", "added-login"}},
 		{"expiry", attack.Mode{Without: foil.BindExpiry}, []string{
@@ -140,13 +171,18 @@ func TestNamesLayer(t *testing.T) {
 	}
 }
 
+// liar is a codec in clear that says it encrypts.
+type liar struct{ plain.Codec }
+
+func (liar) Encrypts() bool { return true }
+
 // TestNamesCodec does so for integrity, strict decoding and the key ring, with a
 // codec that has none of them.
 func TestNamesCodec(t *testing.T) {
-	cfg := site(t, attack.Mode{}, func(foil.Codec) foil.Codec { return plain.Codec{} })
+	cfg := site(t, attack.Mode{}, func(foil.Codec) foil.Codec { return liar{} })
 	cfg.Mode = attack.Mode{Once: foil.Redeem}
 	for k := range cfg.Minter.Codecs {
-		cfg.Minter.Codecs[k] = plain.Codec{}
+		cfg.Minter.Codecs[k] = liar{}
 	}
 	var red []string
 	for _, r := range run(t, cfg, attack.Battery()) {

@@ -10,10 +10,23 @@ import (
 	"github.com/foilmcp/foil/attack"
 )
 
-const tool = "act"
+const (
+	tool      = "act"
+	resources = "guard://act/"
+)
 
 // twoRounds marks what the server asks about twice.
 const twoRounds = "twice/"
+
+// subject is what a request acts on. ok is false for a request that only asks.
+func subject(req *foil.Request) (what string, ok bool) {
+	if req.Method == foil.MethodResourcesRead {
+		return strings.CutPrefix(req.Target, resources)
+	}
+	var args struct{ What string }
+	_ = json.Unmarshal(req.Arguments, &args) // other calls have other arguments
+	return args.What, req.Target == tool
+}
 
 func rounds(what string) int {
 	if strings.HasPrefix(what, twoRounds) {
@@ -46,8 +59,8 @@ func (d *Door) Stage(_ context.Context, rounds int) (*attack.Scene, error) {
 		Free:          call(foil.MethodToolsCall, "note", attack.M("topic", `"numbers"`)),
 		Prompt:        call(foil.MethodPromptsGet, tool, own...),
 		OtherPrompt:   call(foil.MethodPromptsGet, "explain", own...),
-		Resource:      call(foil.MethodResourcesRead, "guard://one"),
-		OtherResource: call(foil.MethodResourcesRead, "guard://two"),
+		Resource:      call(foil.MethodResourcesRead, resources+what),
+		OtherResource: call(foil.MethodResourcesRead, "guard://look/"+what),
 		Accept:        accept,
 		Executed: func() (int, error) {
 			d.mu.Lock()

@@ -13,12 +13,15 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/attack"
+	"github.com/foilmcp/foil/attack/storefile"
 )
 
 // demoFlags are the flags of foil demo.
 type demoFlags struct {
 	replicas int
 	once     string
+	without  string
+	codec    codecFlag
 	store    string
 	json     bool
 	serve    bool
@@ -47,21 +50,25 @@ presented, and has to work.
 Exit codes: 0 all as expected, 1 not, 2 usage, 3 system failure.`,
 		Example: `  foil demo
   foil demo --once off            # what binding and expiry alone let through
+  foil demo --without principal   # what gets through when a binding is off
+  foil demo --codec signed        # states that the client can read
   foil demo --replicas 3 --json
   foil demo --store sqlite:/tmp/spent.db
   foil demo --serve               # keep the server up for a client of your own`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			once, store, err := f.check()
+			mode, store, err := f.check()
 			if err != nil {
 				return err
 			}
-			return runDemo(c, &f, once, store)
+			return runDemo(c, &f, mode, store)
 		},
 	}
 	fl := c.Flags()
 	fl.IntVar(&f.replicas, "replicas", 2, "number of server processes, from 2 (1 with --serve)")
 	fl.StringVar(&f.once, "once", "redeem", "single use: redeem, or off to see what passes without it")
+	fl.StringVar(&f.without, "without", "", "bindings to switch off, to see what gets through: principal,expiry,request,audience,questions")
+	f.codec.add(c)
 	fl.StringVar(&f.store, "store", "", "store of spent states, sqlite:FILE; by default one in a temporary directory")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.serve, "serve", false, "attack nothing: stay up and print how to connect a client")
@@ -70,39 +77,45 @@ Exit codes: 0 all as expected, 1 not, 2 usage, 3 system failure.`,
 }
 
 // check reads the flags.
-func (f *demoFlags) check() (once foil.Once, store string, err error) {
-	if once, err = foil.ParseOnce(f.once); err != nil {
-		return 0, "", usagef("--once: %s", strings.TrimPrefix(err.Error(), "foil: "))
+func (f *demoFlags) check() (mode attack.Mode, store string, err error) {
+	no := func(format string, args ...any) (attack.Mode, string, error) {
+		return attack.Mode{}, "", usagef(format, args...)
+	}
+	if mode.Once, err = foil.ParseOnce(f.once); err != nil {
+		return no("--once: %s", strings.TrimPrefix(err.Error(), "foil: "))
+	}
+	if mode.Without, err = foil.ParseBindings(f.without); err != nil {
+		return no("--without: %s", strings.TrimPrefix(err.Error(), "foil: "))
 	}
 	least := 2
 	if f.serve {
 		least = 1
 	}
 	if f.replicas < least || f.replicas > maxReplicas {
-		return 0, "", usagef("--replicas is between %d and %d: the retry has to land on another process than the question", least, maxReplicas)
+		return no("--replicas is between %d and %d: the retry has to land on another process than the question", least, maxReplicas)
 	}
 	if f.json && f.serve {
-		return 0, "", usagef("--json and --serve exclude each other: --serve has no results")
+		return no("--json and --serve exclude each other: --serve has no results")
 	}
 	kind, file, _ := strings.Cut(f.store, ":")
 	switch {
 	case f.store == "":
 	case kind == "memory":
-		return 0, "", usagef("--store memory: a memory of spent states dies with its process and is not seen by the other replicas, so a state could be replayed after a restart or elsewhere: use sqlite:FILE, or leave it out")
+		return no("--store memory: a memory of spent states dies with its process and is not seen by the other replicas, so a state could be replayed after a restart or elsewhere: use sqlite:FILE, or leave it out")
 	case kind != "sqlite" || file == "":
-		return 0, "", usagef("--store is sqlite:FILE, not %q", f.store)
+		return no("--store is sqlite:FILE, not %q", f.store)
 	}
-	return once, file, nil
+	return mode, file, nil
 }
 
-func runDemo(c *cobra.Command, f *demoFlags, once foil.Once, store string) (err error) {
+func runDemo(c *cobra.Command, f *demoFlags, mode attack.Mode, store string) (err error) {
 	ctx := c.Context()
 	var logs io.Writer
 	if f.serve {
 		logs = c.ErrOrStderr()
 	}
 	start := time.Now()
-	fleet, err := startFleet(ctx, f.replicas, once, store, logs)
+	fleet, err := startFleet(ctx, f.replicas, mode, f.codec.tokenFormat, store, logs)
 	if err != nil {
 		return interrupted(ctx, err)
 	}
@@ -112,15 +125,15 @@ func runDemo(c *cobra.Command, f *demoFlags, once foil.Once, store string) (err 
 		}
 	}()
 	if f.serve {
-		return serveDemo(ctx, fleet, once, c.OutOrStdout())
+		return serveDemo(ctx, fleet, mode, f.codec.tokenFormat, c.OutOrStdout())
 	}
 	show := newDemoReport(c.OutOrStdout(), c.ErrOrStderr(), f.json)
-	if err := show.start(f.replicas, once); err != nil {
+	if err := show.start(f.replicas, mode, f.codec.tokenFormat); err != nil {
 		return err
 	}
 	attacks := attack.Battery()
 	results, err := attack.Run(ctx, &attack.Config{
-		Door: fleet, App: fleet.bucket, Minter: fleet.minter, Mode: attack.Mode{Once: once},
+		Door: fleet, App: fleet.bucket, Minter: fleet.minter, Logs: fleet, Store: storefile.File(fleet.order.Store), Mode: mode,
 		Progress: show.progress(len(attacks)),
 	}, attacks)
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -14,11 +13,13 @@ import (
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/attack"
 	"github.com/foilmcp/foil/attack/httpdoor"
+	"github.com/foilmcp/foil/attack/storefile"
 )
 
 // A fleet in this process: replicas that share files, each behind a server.
 type testFleet struct {
 	*httpdoor.Door
+	attack.Journal
 	t     *testing.T
 	setup *demoSetup
 
@@ -36,7 +37,7 @@ func (f *testFleet) Kill(_ context.Context, n int) error {
 }
 
 func (f *testFleet) Start(ctx context.Context, n int) error {
-	site, err := newDemoSite(ctx, f.setup, slog.New(slog.DiscardHandler))
+	site, err := newDemoSite(ctx, f.setup, f.Logger())
 	if err != nil {
 		return err
 	}
@@ -48,16 +49,23 @@ func (f *testFleet) Start(ctx context.Context, n int) error {
 }
 
 // newTestFleet starts two replicas and returns what the battery needs.
-func newTestFleet(t *testing.T, once foil.Once) *attack.Config {
+func newTestFleet(t *testing.T, mode attack.Mode) *attack.Config {
+	t.Helper()
+	return newTestFleetOf(t, tokenFormats[0], mode)
+}
+
+func newTestFleetOf(t *testing.T, format *tokenFormat, mode attack.Mode) *attack.Config {
 	t.Helper()
 	dir := t.TempDir()
-	doc, minter, err := attack.NewRing(time.Now())
+	doc, minter, err := attack.NewRingFor(time.Now(), format.attack)
 	if err != nil {
 		t.Fatal(err)
 	}
 	minter.Audience = demoAudience
 	f := &testFleet{t: t, setup: &demoSetup{
-		Ring: filepath.Join(dir, "ring.json"), Store: filepath.Join(dir, "store.db"), Bucket: filepath.Join(dir, "bucket"), Once: once.String(),
+		Ring: filepath.Join(dir, "ring.json"), Store: filepath.Join(dir, "store.db"), Bucket: filepath.Join(dir, "bucket"),
+		Once: mode.Once.String(), Without: mode.Without.String(),
+		Codec: format.name,
 	}, up: make([]*httptest.Server, 2), sites: make([]*demoSite, 2)}
 	if err := os.WriteFile(f.setup.Ring, doc, 0o600); err != nil {
 		t.Fatal(err)
@@ -81,13 +89,45 @@ func newTestFleet(t *testing.T, once foil.Once) *attack.Config {
 			}
 		}
 	})
-	return &attack.Config{Door: f, App: &demoBucket{dir: f.setup.Bucket}, Minter: minter, Mode: attack.Mode{Once: once}}
+	return &attack.Config{Door: f, App: &demoBucket{dir: f.setup.Bucket}, Minter: minter, Logs: f, Store: storefile.File(f.setup.Store), Mode: mode}
+}
+
+// TestWithout switches off one binding after the other, and all of them: then
+// what that binding alone stops gets through.
+func TestWithout(t *testing.T) {
+	const all = foil.BindPrincipal | foil.BindExpiry | foil.BindRequest | foil.BindAudience | foil.BindQuestions
+	for _, without := range []foil.Binding{foil.BindPrincipal, foil.BindExpiry, foil.BindRequest, foil.BindAudience, foil.BindQuestions, all} {
+		t.Run(without.String(), func(t *testing.T) {
+			on, off := attack.Mode{Once: foil.Redeem}, attack.Mode{Once: foil.Redeem, Without: without}
+			attacks := slices.DeleteFunc(attack.Battery(), func(a attack.Attack) bool {
+				if slices.Contains([]string{"honest", "key-order", "duplicate-key", "fork", "oracle", "leak"}, a.Name) {
+					return false
+				}
+				return slices.Equal(a.Expect(on), a.Expect(off))
+			})
+			results, err := attack.Run(t.Context(), newTestFleet(t, off), attacks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range results {
+				if !r.OK {
+					t.Errorf("%s: got %q, want %q\nnote: %s\nwire: %s", r.Name, r.Got, r.Expected, r.Note, r.Wire)
+				}
+			}
+		})
+	}
 }
 
 // TestBattery runs every attack against the demo's own server: the janitor on
 // two replicas, behind the Go SDK and HTTP.
 func TestBattery(t *testing.T) {
-	results, err := attack.Run(t.Context(), newTestFleet(t, foil.Redeem), attack.Battery())
+	for _, format := range tokenFormats {
+		t.Run(format.name, func(t *testing.T) { testBattery(t, format) })
+	}
+}
+
+func testBattery(t *testing.T, format *tokenFormat) {
+	results, err := attack.Run(t.Context(), newTestFleetOf(t, format, attack.Mode{Once: foil.Redeem}), attack.Battery())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,13 +141,13 @@ func TestBattery(t *testing.T) {
 }
 
 var onceRows = []string{
-	"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "decline-then-accept", "fork",
+	"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "decline-then-accept", "fork", "replay-swept",
 }
 
 // TestBatteryNamesSingleUse takes single use away and tells the battery that it
 // is there: its rows, and no others, must turn red.
 func TestBatteryNamesSingleUse(t *testing.T) {
-	cfg := newTestFleet(t, foil.Off)
+	cfg := newTestFleet(t, attack.Mode{Once: foil.Off})
 	cfg.Mode.Once = foil.Redeem
 	rows := append([]string{"honest", "other-user", "changed-argument", "late"}, onceRows...)
 	results, err := attack.Run(t.Context(), cfg, attack.Named(rows...))

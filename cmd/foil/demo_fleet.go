@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/attack"
 	"github.com/foilmcp/foil/attack/httpdoor"
 	"github.com/foilmcp/foil/store/sqlite"
@@ -41,7 +42,10 @@ type demoReplica struct {
 	stdin io.WriteCloser
 }
 
-var _ attack.Crasher = (*demoFleet)(nil)
+var (
+	_ attack.Crasher = (*demoFleet)(nil)
+	_ attack.Logs    = (*demoFleet)(nil)
+)
 
 const (
 	startTimeout = 15 * time.Second
@@ -50,7 +54,7 @@ const (
 
 // startFleet makes the shared files and starts the replicas. The store is in a
 // directory of its own unless it is named.
-func startFleet(ctx context.Context, n int, once foil.Once, store string, stderr io.Writer) (f *demoFleet, err error) {
+func startFleet(ctx context.Context, n int, mode attack.Mode, format *tokenFormat, store string, stderr io.Writer) (f *demoFleet, err error) {
 	f = &demoFleet{stderr: stderr, replicas: make([]*demoReplica, n), urls: make([]string, n)}
 	if f.dir, err = os.MkdirTemp("", "foil-demo-"); err != nil {
 		return nil, err
@@ -60,13 +64,15 @@ func startFleet(ctx context.Context, n int, once foil.Once, store string, stderr
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	f.order = replicaOrder{Scratch: f.dir, demoSetup: demoSetup{
-		Ring: filepath.Join(f.dir, "ring.json"), Store: store, Bucket: filepath.Join(f.dir, "bucket"), Once: once.String(),
+	f.order = replicaOrder{Scratch: f.dir, Debug: stderr == nil, demoSetup: demoSetup{
+		Ring: filepath.Join(f.dir, "ring.json"), Store: store, Bucket: filepath.Join(f.dir, "bucket"),
+		Once: mode.Once.String(), Without: mode.Without.String(),
+		Codec: format.name,
 	}}
 	if store == "" {
 		f.order.Store = filepath.Join(f.dir, "store.db")
 	}
-	document, minter, err := attack.NewRing(time.Now())
+	document, minter, err := attack.NewRingFor(time.Now(), format.attack)
 	if err != nil {
 		return f, err
 	}
@@ -178,6 +184,37 @@ func (f *demoFleet) log(n int) (*os.File, error) {
 
 func (f *demoFleet) logName(n int) string {
 	return filepath.Join(f.dir, fmt.Sprintf("replica-%d.log", n))
+}
+
+// Written returns what the replicas have written: their logs, and their metrics.
+func (f *demoFleet) Written(ctx context.Context) ([]attack.Writing, error) {
+	var all []attack.Writing
+	for i, u := range f.URLs() {
+		text, err := os.ReadFile(f.logName(i + 1))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, attack.Writing{Name: fmt.Sprintf("the log of replica %d", i+1), Text: text})
+		if text, err = fetchMetrics(ctx, u); err != nil {
+			return nil, err
+		}
+		all = append(all, attack.Writing{Name: fmt.Sprintf("the metrics of replica %d", i+1), Text: text})
+	}
+	return all, nil
+}
+
+// fetchMetrics gets the metrics page of the replica that serves MCP at u.
+func fetchMetrics(ctx context.Context, u string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(u, demoPath)+demoMetrics, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
 }
 
 // complaint is the end of a replica's log.

@@ -27,6 +27,8 @@ type replicaOrder struct {
 	demoSetup
 	// Scratch is a directory to remove if the parent dies without a farewell.
 	Scratch string `json:"scratch"`
+	// Debug is whether to log everything, for the attack that reads the log.
+	Debug bool `json:"debug"`
 }
 
 // A replicaReport is what the replica says when it serves.
@@ -69,7 +71,11 @@ func serveReplica(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer
 		cancel()
 	}()
 
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	level := slog.LevelInfo
+	if order.Debug {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	site, err := newDemoSite(ctx, &order.demoSetup, log)
 	if err != nil {
 		return err

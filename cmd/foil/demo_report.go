@@ -20,6 +20,7 @@ type demoReport struct {
 	live     bool // err is a terminal
 	name     int  // widths of the columns
 	verdict  int
+	without  foil.Binding
 	failed   error // of writing
 }
 
@@ -38,11 +39,12 @@ func (r *demoReport) printf(format string, args ...any) {
 	}
 }
 
-func (r *demoReport) start(replicas int, once foil.Once) error {
+func (r *demoReport) start(replicas int, mode attack.Mode, format *tokenFormat) error {
+	r.without = mode.Without
 	if r.json {
 		return nil
 	}
-	r.printf("A storage janitor on %d replicas, single use: %v. Each attack is an honest retry, changed.\n\n", replicas, once)
+	r.printf("A storage janitor on %d replicas, %s. Each attack is an honest retry, changed.\n\n", replicas, demoMode(mode, format))
 	r.printf("   %-*s  %-*s  %s\n", r.name, "ATTACK", r.verdict, "VERDICT", "STOPPED BY")
 	return r.failed
 }
@@ -114,6 +116,9 @@ func (r *demoReport) end(results []attack.Result, took time.Duration) error {
 			r.printf("\n%d of %d not as expected, in %.1f s.\n", wrong, len(results), took.Seconds())
 		}
 	}
+	if r.without != 0 && !r.json {
+		r.printf("Without %v this got through: %s.\n", r.without, strings.Join(passed(results), ", "))
+	}
 	switch {
 	case r.failed != nil:
 		return r.failed
@@ -121,4 +126,30 @@ func (r *demoReport) end(results []attack.Result, took time.Duration) error {
 		return errRefused
 	}
 	return nil
+}
+
+// passed names the attacks that something is to stop and that were accepted.
+func passed(results []attack.Result) []string {
+	var names []string
+	for _, res := range results {
+		if res.StoppedBy != "" && strings.HasPrefix(res.Got, attack.Accepted) {
+			names = append(names, res.Name)
+		}
+	}
+	if names == nil {
+		return []string{"nothing"}
+	}
+	return names
+}
+
+// demoMode says how the server is set.
+func demoMode(m attack.Mode, format *tokenFormat) string {
+	s := "single use: " + m.Once.String()
+	if format != tokenFormats[0] {
+		s += ", codec: " + format.name
+	}
+	if m.Without != 0 {
+		s += ", without: " + m.Without.String()
+	}
+	return s
 }

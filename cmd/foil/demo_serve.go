@@ -12,14 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/attack"
 	"github.com/foilmcp/foil/attack/httpdoor"
 )
 
 // serveDemo keeps the fleet up behind one address until ctx ends, and tells how
 // to get there.
-func serveDemo(ctx context.Context, f *demoFleet, once foil.Once, out io.Writer) error {
+func serveDemo(ctx context.Context, f *demoFleet, mode attack.Mode, format *tokenFormat, out io.Writer) error {
 	scene, err := f.bucket.Stage(ctx, 1)
 	if err != nil {
 		return err
@@ -37,7 +36,7 @@ func serveDemo(ctx context.Context, f *demoFleet, once foil.Once, out io.Writer)
 	go func() { served <- front.Serve(listener) }() // ends with Close
 
 	addr := "http://" + listener.Addr().String() + demoPath
-	_, err = fmt.Fprintf(out, `The storage janitor is up on %d replicas, single use: %v.
+	_, err = fmt.Fprintf(out, `The storage janitor is up on %d replicas, %s.
 
   URL       %s
             Streamable HTTP, stateless, protocol %s; requests go to the replicas in turn
@@ -46,7 +45,7 @@ func serveDemo(ctx context.Context, f *demoFleet, once foil.Once, out io.Writer)
   Bucket    %s
 
 Credentials are optional: Authorization: Bearer TOKEN, with one of these tokens.
-`, len(f.URLs()), once, addr, httpdoor.Protocol, joinLines(f.URLs(), 12), f.bucket.dir)
+`, len(f.URLs()), demoMode(mode, format), addr, httpdoor.Protocol, joinLines(f.URLs(), 12), f.bucket.dir)
 	if err == nil {
 		for _, l := range attack.Cast() {
 			if l.Bearer == "" {

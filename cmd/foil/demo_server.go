@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/foilmcp/foil/examples/storagejanitor"
 	"github.com/foilmcp/foil/keyring"
 	"github.com/foilmcp/foil/mcpsdk"
+	"github.com/foilmcp/foil/signed"
 	"github.com/foilmcp/foil/store/sqlite"
 )
 
@@ -32,12 +34,19 @@ const (
 	demoMetrics     = "/metrics"
 )
 
+// demoStoreTimeout is how long a replica waits for the store. It is short, so
+// that the attack which takes the store away does not take long.
+const demoStoreTimeout = 2 * time.Second
+
 // A demoSetup is what one replica needs to know. All replicas share the files.
 type demoSetup struct {
 	Ring   string `json:"ring"`   // the key document
 	Store  string `json:"store"`  // the SQLite file
 	Bucket string `json:"bucket"` // the directory
 	Once   string `json:"once"`
+
+	Without string `json:"without"` // bindings, as foil.ParseBindings reads them
+	Codec   string `json:"codec"`   // as in --codec; aesgcm if empty
 }
 
 // A demoSite is the MCP server of one replica.
@@ -68,12 +77,16 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 	if err != nil {
 		return site, err
 	}
+	without, err := foil.ParseBindings(setup.Without)
+	if err != nil {
+		return site, err
+	}
 	keys, err := keyring.NewRefresher(ctx, keyring.OpenFile(setup.Ring), &keyring.RefresherOptions{Logger: log})
 	if err != nil {
 		return site, err
 	}
 	site.closers = append(site.closers, keys.Close)
-	codec, err := aesgcm.New(keys, &aesgcm.Options{Logger: log})
+	codec, err := demoCodec(setup.Codec, keys, log)
 	if err != nil {
 		return site, err
 	}
@@ -87,18 +100,24 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 		return site, err
 	}
 	guard, err := foil.New(codec, &foil.Options{
-		Audience: demoAudience, Replay: store.Replay(), Claims: store.Claims(), Once: once, Logger: log, Observer: observer,
+		Audience: demoAudience, Replay: store.Replay(), Claims: store.Claims(), Once: once, Without: without,
+		StoreTimeout: demoStoreTimeout, Logger: log, Observer: observer,
 	})
 	if err != nil {
 		return site, err
 	}
-	janitor, err := storagejanitor.New(&storagejanitor.Options{Bucket: setup.Bucket, Claims: store.Claims(), Logger: log})
+	plans := &storagejanitor.Options{Bucket: setup.Bucket, Claims: store.Claims(), Logger: log}
+	if e, ok := codec.(foil.Encrypter); !ok || !e.Encrypts() {
+		// A claim check must not be where the client can read it.
+		plans.Claims, plans.PlanInState = nil, true
+	}
+	janitor, err := storagejanitor.New(plans)
 	if err != nil {
 		return site, err
 	}
 	site.closers = append(site.closers, janitor.Close)
 
-	server := mcp.NewServer(&mcp.Implementation{Name: "foil-demo", Version: version().Version}, nil)
+	server := mcp.NewServer(&mcp.Implementation{Name: "foil-demo", Version: version().Version}, &mcp.ServerOptions{Logger: log})
 	janitor.Register(server)
 	addDemoOthers(server)
 	server.AddReceivingMiddleware(mcpsdk.Protect(guard, &mcpsdk.Options{Principal: demoPrincipal, Logger: log}))
@@ -106,10 +125,21 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 	mux := http.NewServeMux()
 	mux.Handle(demoPath, demoLogin(mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})))
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, Logger: log})))
 	mux.Handle(demoMetrics, metrics)
 	site.Handler = mux
 	return site, nil
+}
+
+// demoCodec makes the codec of that name.
+func demoCodec(name string, keys keyring.Current, log *slog.Logger) (foil.Codec, error) {
+	switch name {
+	case "", "aesgcm":
+		return aesgcm.New(keys, &aesgcm.Options{Logger: log})
+	case "signed":
+		return signed.New(keys, nil)
+	}
+	return nil, fmt.Errorf("there is no codec %q", name)
 }
 
 // demoLogin turns away bearer tokens that nobody has. No credentials at all is
@@ -159,7 +189,7 @@ func addDemoOthers(server *mcp.Server) {
 	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		q := demoQuestion("Tag these objects?")
 		if !demoAgreed(ctx, req, q) {
-			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{demoKey: q}, RequestState: "tag"}, nil
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{demoKey: q}, RequestState: "the state of the tags"}, nil
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "The objects would be tagged now."}}}, nil
 	})
@@ -170,7 +200,7 @@ func addDemoOthers(server *mcp.Server) {
 		}, func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			q := demoQuestion("Write about this purge?")
 			if !demoAgreed(ctx, req, q) {
-				return &mcp.GetPromptResult{InputRequests: mcp.InputRequestMap{demoKey: q}, RequestState: "prompt " + name}, nil
+				return &mcp.GetPromptResult{InputRequests: mcp.InputRequestMap{demoKey: q}, RequestState: "the state of the prompt " + name}, nil
 			}
 			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{
 				Role: "user", Content: &mcp.TextContent{Text: "Explain what the purge would delete."},
@@ -185,7 +215,7 @@ func addDemoOthers(server *mcp.Server) {
 			if !demoAgreed(ctx, req, q) {
 				return &mcp.ReadResourceResult{
 					Contents:      []*mcp.ResourceContents{}, // nil is an error to clients of older protocols
-					InputRequests: mcp.InputRequestMap{demoKey: q}, RequestState: "resource",
+					InputRequests: mcp.InputRequestMap{demoKey: q}, RequestState: "the state of the report",
 				}, nil
 			}
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: "text/plain", Text: "All is well."}}}, nil

@@ -1,0 +1,164 @@
+package attack
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+
+	"github.com/foilmcp/foil/claimcheck"
+)
+
+// mostEvidence bounds how many different refusals are kept.
+const mostEvidence = 1000
+
+// evidence is what the attacks of a battery have seen: the secrets that must be
+// found nowhere, and the refusals that must not tell them.
+type evidence struct {
+	mu       sync.Mutex
+	secrets  map[string]string // what it is, by the secret
+	refusals map[string]bool
+}
+
+func (e *evidence) secret(what string, secrets ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.secrets == nil {
+		e.secrets = map[string]string{}
+	}
+	for _, s := range secrets {
+		e.secrets[s] = what
+	}
+}
+
+func (e *evidence) refused(body []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.refusals == nil {
+		e.refusals = map[string]bool{}
+	}
+	if len(e.refusals) < mostEvidence {
+		e.refusals[string(body)] = true
+	}
+}
+
+// leak is the last attack of all, so that it looks back on everything.
+func leak() []Attack {
+	return []Attack{{
+		Name: "leak", Does: "reads all that the servers have written, for tokens, states, keys and names", StoppedBy: "redaction",
+		must: []string{Holds}, run: runLeak,
+	}}
+}
+
+func runLeak(b *bout) (string, error) {
+	if b.Logs == nil {
+		return "", errors.New("Config.Logs is nil: the attack needs all that the servers write")
+	}
+	// Something to write about, if this is the only attack.
+	seen, err := b.provoke()
+	if err != nil {
+		return "", err
+	}
+	writings, err := b.Logs.Written(b.ctx)
+	if err != nil {
+		return "", fmt.Errorf("read what was written: %w", err)
+	}
+	size := 0
+	for _, w := range writings {
+		size += len(w.Text)
+	}
+	if !slices.ContainsFunc(writings, func(w Writing) bool { return bytes.Contains(w.Text, []byte(seen)) }) {
+		return "", errors.New("the refusal of a moment ago is not in the logs: they are not those of the servers")
+	}
+	for body := range b.seen.refusals {
+		writings = append(writings, Writing{"a refusal", []byte(body)})
+	}
+	needles := b.needles()
+	for _, w := range writings {
+		if what := needles.find(w.Text); what != "" {
+			return fmt.Sprintf("%s is in %s", what, w.Name), nil
+		}
+	}
+	b.note("%d secrets, in %d KiB written", needles.n, size>>10)
+	return Holds, nil
+}
+
+// provoke plays an honest flow and everything that is refused. It returns what
+// the log must say of one of the refused tokens.
+func (b *bout) provoke() (fingerprint string, err error) {
+	f, err := b.begin()
+	if err != nil {
+		return "", err
+	}
+	if _, err := b.honest(f); err != nil {
+		return "", err
+	}
+	for _, v := range b.causes() {
+		_, req, err := v.make()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", v.what, err)
+		}
+		if _, err := b.send(req); err != nil {
+			return "", fmt.Errorf("%s: %w", v.what, err)
+		}
+	}
+	token := f.token + "A"
+	if _, err := b.send(f.with(token)); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// needles are all that must not be found.
+func (b *bout) needles() *needles {
+	n := newNeedles()
+	b.seen.mu.Lock()
+	defer b.seen.mu.Unlock()
+	for secret, what := range b.seen.secrets {
+		n.add(what, secret)
+		if what != "a token" {
+			continue
+		}
+		state, err := b.Minter.Read(b.ctx, secret)
+		if err != nil {
+			continue // under a key that no longer opens
+		}
+		n.add("a state", state)
+		// In a format that can be read, much of the inside is no secret.
+		raw := dissect(secret).raw
+		if payload, err := b.Minter.Payload(b.ctx, secret); err == nil && !bytes.Contains(raw, payload) {
+			n.add("the inside of a token", string(raw))
+		}
+	}
+	for _, s := range b.Minter.Secrets {
+		n.add("a key", string(s))
+		for _, format := range []*rawFormat{&rawV1, &rawH1} {
+			if key, err := format.key(s); err == nil {
+				n.add("a key", string(key))
+			}
+		}
+	}
+	n.literal("a claim check", claimcheck.Prefix)
+	for _, l := range Cast() {
+		if l.Bearer != "" {
+			n.word("a bearer token", l.Bearer)
+		}
+	}
+	for _, name := range castNames {
+		n.word("a principal", name)
+	}
+	return n
+}
+
+// word looks for a short text where it stands alone, in the usual spellings.
+func (n *needles) word(what, text string) {
+	n.n++
+	for _, s := range spellings(text) {
+		n.words = append(n.words, word{what, regexp.MustCompile(`(?:^|[^A-Za-z0-9_-])` + regexp.QuoteMeta(s) + `(?:$|[^A-Za-z0-9_-])`)})
+	}
+}
