@@ -36,6 +36,10 @@ race: ## Run the tests under the race detector (needs a C compiler)
 demo: ## Run the demo: two replicas, a real client, the attacks
 	$(GO) run ./cmd/foil demo
 
+.PHONY: fuzz
+fuzz: ## Fuzz every target, each for FUZZTIME (default 5m)
+	scripts/fuzz.sh
+
 .PHONY: bench
-bench: ## Run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## Measure side by side with other ways to seal a state, and print the ratios
+	bench/run.sh
