@@ -40,10 +40,10 @@ type RefresherOptions struct {
 // A Refresher keeps a ring up to date with its source. It is a [Current].
 //
 // It refreshes a little more often than every Propagation/3, and after a failure
-// every Propagation/30, at random, so that a fleet does not ask in step. A document that cannot be read, has a lower serial, or
-// changes what no schedule changes (Interop, the bytes of a key, a revocation taken
-// back, content without a new serial) counts as a failed refresh: it is logged and
-// the ring in use stays. Without a good refresh within Propagation the Refresher
+// every Propagation/30, at random, so that a fleet does not ask in step. A document
+// that cannot be read, has a lower serial, or changes what no schedule changes
+// (Interop, the bytes of a key, a revocation taken back, content without a new
+// serial) counts as a failed refresh: it is logged and the ring in use stays. Without a good refresh within Propagation the Refresher
 // reports not ready ([Refresher.Ready]) and goes on; after MaxStale, Ring fails
 // with [ErrStale]. It recovers by itself.
 //
@@ -53,7 +53,7 @@ type Refresher struct {
 	maxStale time.Duration
 	timeout  time.Duration
 	log      *slog.Logger
-	now      func() time.Time
+	read     func() reading
 
 	state  atomic.Pointer[state]
 	turn   chan struct{} // holds one token while a refresh runs
@@ -65,8 +65,8 @@ type Refresher struct {
 // state is immutable.
 type state struct {
 	ring *Ring
-	at   time.Time // when the last good load began
-	err  error     // of the last load
+	at   reading // when the last good load began
+	err  error   // of the last load
 }
 
 // NewRefresher loads the ring and keeps it fresh. It fails if the first load does;
@@ -84,16 +84,16 @@ func NewRefresher(ctx context.Context, src Source, o *RefresherOptions) (*Refres
 		maxStale: orDefault(opt.MaxStale, DefaultMaxStale),
 		timeout:  orDefault(opt.LoadTimeout, defaultLoadTimeout),
 		log:      opt.Logger,
-		now:      opt.Now,
 		turn:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 	}
 	if r.log == nil {
 		r.log = slog.Default()
 	}
-	if r.now == nil {
-		r.now = time.Now
+	if opt.Now == nil {
+		opt.Now = time.Now
 	}
+	r.read = readings(opt.Now)
 	if err := r.Refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ type Status struct {
 func (r *Refresher) Status() Status {
 	s := r.state.Load()
 	age := r.age(s)
-	st := Status{Serial: s.ring.serial, Refreshed: s.at, Age: age, Ready: age <= s.ring.propagation, Stale: age > r.staleAfter(s)}
+	st := Status{Serial: s.ring.serial, Refreshed: s.at.wall, Age: age, Ready: age <= s.ring.propagation, Stale: age > r.staleAfter(s)}
 	if s.err != nil {
 		st.Error = s.err.Error()
 	}
@@ -162,7 +162,7 @@ func (r *Refresher) Refresh(ctx context.Context) error {
 		return fmt.Errorf("keyring: refresh: %w", ctx.Err())
 	}
 	old := r.state.Load()
-	began := r.now()
+	began := r.read()
 	loadCtx, cancel := context.WithTimeout(ctx, r.loadTimeout(old))
 	defer cancel()
 	ring, err := r.src.Load(loadCtx)
@@ -285,9 +285,27 @@ func (r *Refresher) loadTimeout(s *state) time.Duration {
 
 func (r *Refresher) staleAfter(s *state) time.Duration { return max(r.maxStale, s.ring.propagation) }
 
-// age is the greater of what the monotonic and the wall clock say: the former stops
-// while a machine sleeps, the latter can be set back.
-func (r *Refresher) age(s *state) time.Duration {
-	now := r.now()
-	return max(0, now.Sub(s.at), now.Round(0).Sub(s.at.Round(0)))
+func (r *Refresher) age(s *state) time.Duration { return age(s.at, r.read()) }
+
+// A reading is what both clocks of a machine show at one moment. They come apart:
+// the monotonic clock may stop while the machine sleeps, the wall clock can be set.
+type reading struct {
+	wall time.Time     // without a monotonic part
+	mono time.Duration // since a moment that is the same for all readings
+}
+
+// readings takes apart what now returns. If that has no monotonic part, mono goes
+// by the wall clock.
+func readings(now func() time.Time) func() reading {
+	first := now()
+	return func() reading {
+		t := now()
+		return reading{wall: t.Round(0), mono: t.Sub(first)}
+	}
+}
+
+// age is how long after then now is: the greater of what the two clocks say, so
+// that a ring is rather refused too early than used too long, and never negative.
+func age(then, now reading) time.Duration {
+	return max(0, now.wall.Sub(then.wall), now.mono-then.mono)
 }

@@ -342,40 +342,6 @@ func TestRefresherClosed(t *testing.T) {
 	})
 }
 
-// A jump of the wall clock, as after a machine slept, makes the ring stale; a clock
-// that is set back makes no age negative.
-func TestRefresherClockJumps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var jump time.Duration
-		wall := func() time.Time { return time.Now().Round(0).Add(jump) }
-		src := &fakeSource{ring: newRing(t, nil)}
-		r, err := keyring.NewRefresher(t.Context(), src, &keyring.RefresherOptions{Now: wall, MaxStale: 30 * time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
-		jump = 31 * time.Minute
-		if _, err := r.Ring(); !errors.Is(err, keyring.ErrStale) {
-			t.Error("after a sleep:", err)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		var back time.Duration
-		// Add keeps the monotonic reading; a wall clock set back changes the other.
-		now := func() time.Time { return time.Now().Add(-back) }
-		src := &fakeSource{ring: newRing(t, nil)}
-		r, err := keyring.NewRefresher(t.Context(), src, &keyring.RefresherOptions{Now: now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
-		back = 10 * time.Minute
-		if st := r.Status(); st.Age != 0 || !st.Ready {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
 // Ring may be called from many goroutines while the ring changes; run with -race.
 func TestRefresherConcurrently(t *testing.T) {
 	f, _ := newFile(t)

@@ -328,10 +328,4 @@ func (r *Ring) markRevoked(id string) {
 
 // ceilSecond rounds up, as the document has whole seconds and a key may come into
 // force later than planned but not earlier.
-func ceilSecond(t time.Time) time.Time {
-	s := t.Truncate(time.Second)
-	if s.Before(t) {
-		s = s.Add(time.Second)
-	}
-	return s.UTC()
-}
+func ceilSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second).UTC() }
