@@ -179,13 +179,7 @@ func (m *Memory) add(k key, sec int64) {
 }
 
 // ceilSecond rounds up, so that an ID is never forgotten early.
-func ceilSecond(t time.Time) int64 {
-	sec := t.Unix()
-	if t.Nanosecond() > 0 {
-		sec++
-	}
-	return sec
-}
+func ceilSecond(t time.Time) int64 { return t.Add(time.Second - 1).Unix() }
 
 // secondHeap is a heap.Interface with the earliest second first.
 type secondHeap []int64

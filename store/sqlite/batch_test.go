@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/foilmcp/foil/replay/replaytest"
@@ -55,14 +56,14 @@ func wait(t *testing.T, held <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-held:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no transaction has read the clock")
 	}
 }
 
 func waitFor(t *testing.T, s *sqlite.Store, waiting int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); s.Waiting() < waiting; runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); s.Waiting() < waiting; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d calls wait, want %d", s.Waiting(), waiting)
 		}
@@ -208,15 +209,25 @@ func TestContextIsAskedFirst(t *testing.T) {
 	mustUse(t, s, id, true)
 }
 
+// The time of the bubble stands still until everybody waits, so the timeout ends
+// when the transaction hangs and not before it begins.
 func TestTimeoutOfASlowDisk(t *testing.T) {
-	var clock gatedClock
-	s := open(t, filepath.Join(t.TempDir(), "foil.db"), &sqlite.Options{Now: clock.Now})
-	_, release := clock.hang()
-	defer release()
-	s.SetTimeout(100 * time.Millisecond)
-	if _, err := s.Replay().Use(t.Context(), newID(), time.Now().Add(time.Minute)); err == nil || !strings.Contains(err.Error(), "outcome unknown: database is locked, or too slow") {
-		t.Errorf("Use: %v; want a timeout with an unknown outcome", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var clock gatedClock
+		s := open(t, filepath.Join(t.TempDir(), "foil.db"), &sqlite.Options{Now: clock.Now})
+		held, release := clock.hang()
+		defer release()
+		s.SetTimeout(100 * time.Millisecond)
+		result := make(chan error, 1)
+		go func() {
+			_, err := s.Replay().Use(t.Context(), newID(), time.Now().Add(time.Minute))
+			result <- err
+		}()
+		<-held
+		if err := <-result; err == nil || !strings.Contains(err.Error(), "outcome unknown: database is locked, or too slow") {
+			t.Errorf("Use: %v; want a timeout with an unknown outcome", err)
+		}
+	})
 }
 
 func TestLockedPastTheDeadline(t *testing.T) {

@@ -64,7 +64,7 @@ func execute(t testing.TB, c *sql.Conn, statements ...string) {
 func lock(t testing.TB, path string) (unlock func()) {
 	t.Helper()
 	c := raw(t, path)
-	execute(t, c, "PRAGMA busy_timeout = 5000", "BEGIN IMMEDIATE")
+	execute(t, c, "PRAGMA busy_timeout = 60000", "BEGIN IMMEDIATE")
 	return func() {
 		t.Helper()
 		execute(t, c, "ROLLBACK")

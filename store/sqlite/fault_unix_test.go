@@ -29,7 +29,7 @@ func init() {
 // and says what becomes of spent and fresh IDs then and afterwards.
 func fullChild(path string) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	s, err := sqlite.Open(context.Background(), path, nil)
+	s, err := sqlite.Open(context.Background(), path, &sqlite.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
 	}

@@ -195,7 +195,7 @@ func TestCorruptedFileFailsClosed(t *testing.T) {
 			if err := os.WriteFile(path, tc.damage(b), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, err = sqlite.Open(t.Context(), path, nil)
+			s, err = sqlite.Open(t.Context(), path, &sqlite.Options{Timeout: time.Minute})
 			if err != nil {
 				t.Logf("Open: %v", err)
 				return

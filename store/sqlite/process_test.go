@@ -212,7 +212,7 @@ func TestKilledAfterTrue(t *testing.T) {
 				}
 			}
 		}
-		s, err := sqlite.Open(t.Context(), path, nil)
+		s, err := sqlite.Open(t.Context(), path, &sqlite.Options{Timeout: time.Minute})
 		if err != nil {
 			t.Fatalf("Open after the kill: %v", err)
 		}

@@ -171,10 +171,4 @@ func (s *Store) Close() error {
 func (s *Store) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("sqlite.Store")) }
 
 // ceilMillis rounds up, so that nothing is forgotten early.
-func ceilMillis(t time.Time) int64 {
-	ms := t.UnixMilli()
-	if t.Nanosecond()%int(time.Millisecond) != 0 {
-		ms++
-	}
-	return ms
-}
+func ceilMillis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
