@@ -207,6 +207,33 @@ func TestHTTP(t *testing.T) {
 	frozen(t, err)
 }
 
+// A ring that allows clocks to be far apart makes the store remember for as long.
+func TestStoreHasTheSkewOfTheRing(t *testing.T) {
+	const skew = 20 * time.Minute
+	ring, err := keyring.NewRing(time.Now(), &keyring.RingOptions{Skew: skew})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := openStore(t.Context(), filepath.Join(t.TempDir(), "store.db"), keyring.Fixed(ring))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	id, expires := []byte("a confirmation"), time.Now().Add(-skew/2)
+	if first, err := store.Replay().Use(t.Context(), id, expires); !first || err != nil {
+		t.Fatalf("Use = %v, %v", first, err)
+	}
+	if _, err := store.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if first, err := store.Replay().Use(t.Context(), id, expires); first || err != nil {
+		t.Errorf("Use within the skew = %v, %v; want false: it must be remembered", first, err)
+	}
+	if _, err := openStore(t.Context(), filepath.Join(t.TempDir(), "store.db"), keyring.Fixed(nil)); err == nil {
+		t.Error("a store without a ring was opened")
+	}
+}
+
 func TestHTTPLogin(t *testing.T) {
 	_, flags := setup(t)
 	url, _, _ := start(t, flags)

@@ -84,7 +84,7 @@ func serveHTTP(ctx context.Context, c *config) error {
 	if err != nil {
 		return err
 	}
-	store, err := sqlite.Open(ctx, c.store, nil)
+	store, err := openStore(ctx, c.store, keys)
 	if err != nil {
 		return err
 	}
@@ -117,6 +117,16 @@ func serveHTTP(ctx context.Context, c *config) error {
 		fmt.Fprintln(w, "ready")
 	})
 	return listenAndServe(ctx, c, mux)
+}
+
+// openStore opens the store of spent confirmations for clocks as far apart as the
+// ring allows: with less, it could forget one that another replica still honours.
+func openStore(ctx context.Context, path string, keys keyring.Current) (*sqlite.Store, error) {
+	ring, err := keys.Ring()
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.Open(ctx, path, &sqlite.Options{Skew: ring.Skew()})
 }
 
 // listenAndServe serves until ctx ends, and then lets calls under way finish.
