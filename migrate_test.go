@@ -219,7 +219,7 @@ func TestMigrateRefusesWhatIsUnclear(t *testing.T) {
 		{"no prefix either", v1, plain{}, until, "prefix"},
 		{"empty prefix", v1, limited{prefix: ""}, until, "prefix"},
 		{"one format", v1, aesgcm.Ephemeral(), until, "rotate its ring"},
-		{"prefix of the other", limited{prefix: "v"}, v1, until, "apart"},
+		{"prefix of the other", limited{prefix: "v1.x"}, v1, until, "apart"},
 		{"the other's prefix", v1, limited{prefix: "v1.x"}, until, "apart"},
 		{"two at once", v1, b.migrate(t, v1, h1, until), until, "prefix"},
 	} {
