@@ -86,6 +86,7 @@ type Observer struct {
 	duration, storeDuration                              metric.Float64Histogram
 
 	keys labels.Keys
+	sets sets
 }
 
 var _ foil.Observer = (*Observer)(nil)
@@ -153,8 +154,8 @@ func (b *builder) durations(name, text string) metric.Float64Histogram {
 // Sealed counts a sealed state.
 func (o *Observer) Sealed(ctx context.Context, e foil.Event) {
 	method := methodKey.String(labels.Method(e.Method))
-	o.sealed.Add(ctx, 1, metric.WithAttributes(method))
-	o.byKey.Add(ctx, 1, metric.WithAttributes(keyIDKey.String(o.keys.Label(e.KeyID))))
+	o.sealed.Add(ctx, 1, o.sets.of(method, none))
+	o.byKey.Add(ctx, 1, o.sets.of(keyIDKey.String(o.keys.Label(e.KeyID)), none))
 	o.size.Record(ctx, int64(e.Bytes))
 	o.took(ctx, e, "ok")
 	onSpan(ctx, "foil.sealed", e, method)
@@ -163,7 +164,7 @@ func (o *Observer) Sealed(ctx context.Context, e foil.Event) {
 // Opened counts an opened state.
 func (o *Observer) Opened(ctx context.Context, e foil.Event) {
 	method := methodKey.String(labels.Method(e.Method))
-	o.opened.Add(ctx, 1, metric.WithAttributes(method))
+	o.opened.Add(ctx, 1, o.sets.of(method, none))
 	o.took(ctx, e, "ok")
 	onSpan(ctx, "foil.opened", e, method)
 }
@@ -172,7 +173,7 @@ func (o *Observer) Opened(ctx context.Context, e foil.Event) {
 // and not looked at.
 func (o *Observer) Rejected(ctx context.Context, e foil.Event, reason foil.Reason) {
 	method, why := methodKey.String(labels.Method(e.Method)), reasonKey.String(labels.Reason(reason))
-	o.rejected.Add(ctx, 1, metric.WithAttributes(method, why))
+	o.rejected.Add(ctx, 1, o.sets.of(method, why))
 	o.took(ctx, e, "rejected")
 	onSpan(ctx, "foil.rejected", e, method, why)
 }
@@ -180,14 +181,14 @@ func (o *Observer) Rejected(ctx context.Context, e foil.Event, reason foil.Reaso
 // Failed counts a failure. The text of err is for the log: it may name hosts.
 func (o *Observer) Failed(ctx context.Context, e foil.Event, err error) {
 	method, why := methodKey.String(labels.Method(e.Method)), causeKey.String(labels.Cause(err))
-	o.failed.Add(ctx, 1, metric.WithAttributes(opKey.String(labels.Op(e.Op)), why))
+	o.failed.Add(ctx, 1, o.sets.of(opKey.String(labels.Op(e.Op)), why))
 	o.took(ctx, e, "failed")
 	onSpan(ctx, "foil.failed", e, method, why)
 }
 
 // StoreCall counts a call of a store.
 func (o *Observer) StoreCall(ctx context.Context, c foil.StoreCall) {
-	about := metric.WithAttributes(storeKey.String(labels.Store(c.Store)), storeOpKey.String(labels.StoreOp(c.Op)))
+	about := o.sets.of(storeKey.String(labels.Store(c.Store)), storeOpKey.String(labels.StoreOp(c.Op)))
 	o.storeDuration.Record(ctx, c.Took.Seconds(), about)
 	if labels.StoreFailed(c.Err) {
 		o.storeErrors.Add(ctx, 1, about)
@@ -196,7 +197,7 @@ func (o *Observer) StoreCall(ctx context.Context, c foil.StoreCall) {
 
 func (o *Observer) took(ctx context.Context, e foil.Event, outcome string) {
 	if e.Took > 0 { // a check alone is not timed
-		o.duration.Record(ctx, e.Took.Seconds(), metric.WithAttributes(opKey.String(labels.Op(e.Op)), outcomeKey.String(outcome)))
+		o.duration.Record(ctx, e.Took.Seconds(), o.sets.of(opKey.String(labels.Op(e.Op)), outcomeKey.String(outcome)))
 	}
 }
 

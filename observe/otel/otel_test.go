@@ -27,7 +27,7 @@ var (
 	errDisk = errors.New("disk is gone")
 )
 
-func observer(t *testing.T) (sdkmetric.Reader, *otel.Observer) {
+func observer(t testing.TB) (sdkmetric.Reader, *otel.Observer) {
 	t.Helper()
 	reader := sdkmetric.NewManualReader()
 	// Without the SDK's own limit, which would hide ours.
