@@ -15,6 +15,7 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/aesgcm"
+	"github.com/foilmcp/foil/attack"
 	"github.com/foilmcp/foil/keyring"
 	"github.com/foilmcp/foil/signed"
 )
@@ -28,18 +29,19 @@ type ringCodec interface {
 
 // A tokenFormat is a codec by name.
 type tokenFormat struct {
-	name  string // as in --codec
-	short string // as in the output of inspect
-	parse func(token string) (kid string, err error)
-	open  func(keyring.Current, func() time.Time) (ringCodec, error)
+	name   string // as in --codec
+	short  string // as in the output of inspect
+	attack attack.Format
+	parse  func(token string) (kid string, err error)
+	open   func(keyring.Current, func() time.Time) (ringCodec, error)
 }
 
 // tokenFormats are the codecs with keys from a ring; the first is the default.
 var tokenFormats = []*tokenFormat{
-	{"aesgcm", "v1", aesgcm.Parse, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
+	{"aesgcm", "v1", attack.AESGCM, aesgcm.Parse, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
 		return aesgcm.New(k, &aesgcm.Options{Now: now})
 	}},
-	{"signed", "h1", signed.Parse, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
+	{"signed", "h1", attack.Signed, signed.Parse, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
 		return signed.New(k, &signed.Options{Now: now})
 	}},
 }
@@ -49,7 +51,7 @@ type codecFlag struct{ *tokenFormat }
 
 func (f *codecFlag) add(c *cobra.Command) {
 	f.tokenFormat = tokenFormats[0]
-	c.Flags().Var(f, "codec", "format of the token: aesgcm (encrypted), or signed (anyone can read it)")
+	c.Flags().Var(f, "codec", "format of tokens: aesgcm (encrypted), or signed (anyone can read them)")
 	_ = c.RegisterFlagCompletionFunc("codec", cobra.FixedCompletions([]string{"aesgcm", "signed"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
