@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GO ?= go
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 # What is worth the race detector's time.
-RACE = . ./aesgcm ./attack/... ./claimcheck/... ./examples/... ./internal/claims ./keyring ./mcpsdk ./replay/... ./store/...
+RACE = . ./aesgcm ./attack/... ./claimcheck/... ./examples/... ./internal/claims ./internal/ringtable ./keyring/... ./mcpsdk ./observe/... ./replay/... ./signed ./store/...
 
 .PHONY: help
 help: ## List the targets
@@ -23,10 +23,12 @@ check: ## gofmt, go vet, staticcheck, tidy go.mod
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
 	$(GO) mod tidy -diff
+	cd bench && $(GO) vet ./... && $(GO) mod tidy -diff
 
 .PHONY: unit
 unit: ## Run the tests
 	$(GO) test ./...
+	cd bench && $(GO) test ./...
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler)
@@ -42,4 +44,4 @@ fuzz: ## Fuzz every target, each for FUZZTIME (default 5m)
 
 .PHONY: bench
 bench: ## Measure side by side with other ways to seal a state, and print the ratios
-	bench/run.sh
+	cd bench && $(GO) run ./ratios

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/foilmcp/foil/claimcheck"
@@ -93,7 +94,7 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 		o = *opts
 	}
 	switch {
-	case o.Audience == "" && !o.NoAudience:
+	case strings.TrimSpace(o.Audience) == "" && !o.NoAudience:
 		return nil, errors.New("foil: Options.Audience is empty: name the service, or set NoAudience if no other service has its keys")
 	case o.Audience != "" && o.NoAudience:
 		return nil, errors.New("foil: Options.Audience and NoAudience exclude each other")
@@ -129,6 +130,10 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 	}
 	if e, ok := o.Replay.(replay.Ephemeral); ok && e.Ephemeral() && !l.Ephemeral {
 		return nil, errors.New("foil: a memory of spent tokens that dies with the process needs keys that do: use aesgcm.Ephemeral, or a durable store that all replicas share")
+	}
+	if e, ok := o.Claims.(claimcheck.Ephemeral); ok && e.Ephemeral() && !l.Ephemeral {
+		// It fails closed, so it is no error: what is lost are honest flows.
+		o.Logger.Warn("claim checks die with this process and keys do not: what one replica parks, or a restart forgets, cannot be redeemed; give Options.Claims a store that all replicas share")
 	}
 	g.store.pinger, _ = o.Replay.(replay.Pinger)
 	return g, nil

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/aesgcm"
+	"github.com/foilmcp/foil/claimcheck"
 )
 
 // What can be sealed under a MaxToken can be opened under it.
@@ -225,6 +227,52 @@ func TestAbsurdExpiry(t *testing.T) {
 		_, payload, _ := strings.Cut(pythonPayload(epoch), `"m"`)
 		if _, err := g.Open(ctx, req, forge(`{"v":1,"iat":1,"exp":`+exp+`,"m"`+payload)); err != nil && foil.ReasonOf(err) != foil.ReasonFlowExpired {
 			t.Errorf("exp %s: %v", exp, err)
+		}
+	}
+}
+
+// The log tells an operator what to do so that somebody is known.
+func TestNobodySaysWhy(t *testing.T) {
+	b := newBench(t, nil)
+	token := b.seal(t, purge(), confirm())
+	req := purge()
+	for _, p := range []foil.Principal{{}, foil.Nobody("let the verifier set the subject")} {
+		b.log.Reset()
+		req.Principal = p
+		if !p.IsZero() {
+			t.Fatal("nobody is somebody")
+		}
+		want := "let the verifier set the subject"
+		if p == (foil.Principal{}) {
+			want = "say Anonymous by name"
+		}
+		_, err := b.Open(ctx, req, token)
+		wantReason(t, err, foil.ReasonPrincipalMissing)
+		if _, err := b.Seal(ctx, req, confirm()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("seal: %v, want %q", err, want)
+		}
+		if n := strings.Count(b.log.String(), want); n != 2 || strings.Count(b.log.String(), "\n") != 2 {
+			t.Errorf("the log tells it %d times:\n%s", n, b.log.String())
+		}
+	}
+}
+
+func TestBlankAudience(t *testing.T) {
+	if _, err := foil.New(newBench(t, nil).codec, &foil.Options{Audience: " ", Once: foil.Off}); err == nil {
+		t.Error("a blank audience was taken")
+	}
+}
+
+// Plans that die with the process are lost, not dangerous: it is said.
+func TestMemoryOfClaimsIsSaid(t *testing.T) {
+	for _, tt := range []struct {
+		codec foil.Codec
+		want  bool
+	}{{newBench(t, nil).codec, true}, {aesgcm.Ephemeral(), false}} {
+		b := newBench(t, nil)
+		b.guard(t, tt.codec, func(o *foil.Options) { o.Claims = claimcheck.NewMemory(nil) })
+		if got := strings.Contains(b.log.String(), "claim checks die with this process"); got != tt.want {
+			t.Errorf("said %v, want %v:\n%s", got, tt.want, b.log.String())
 		}
 	}
 }

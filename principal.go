@@ -17,7 +17,7 @@ import (
 // A Principal prints as [redacted].
 type Principal struct {
 	kind principalKind
-	text string
+	text string // of principalUnknown: what to do about it
 }
 
 type principalKind uint8
@@ -78,7 +78,19 @@ func PrincipalString(s string) Principal {
 // States are then bound to nobody: whoever holds one can present it.
 func Anonymous() Principal { return Principal{kind: principalAnonymous} }
 
-// IsZero reports whether p is the zero Principal, which is refused.
+// Nobody is a zero Principal that tells the operator, in the log of the refusal,
+// what to do so that somebody is known. The hint must hold nothing of the request.
+func Nobody(hint string) Principal { return Principal{principalUnknown, hint} }
+
+// hint is what to do when nobody is known.
+func (p Principal) hint() string {
+	if p.kind == principalUnknown && p.text != "" {
+		return p.text
+	}
+	return "set Request.Principal from the server's login, or say Anonymous by name"
+}
+
+// IsZero reports whether nobody is known, which is refused.
 func (p Principal) IsZero() bool { return p.kind == principalUnknown }
 
 // Format prints the kind of principal and never who it is.

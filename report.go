@@ -81,6 +81,9 @@ func (g *Guard) log(ctx context.Context, op string, req *Request, token string, 
 		return
 	}
 	attrs = append(attrs, slog.String("reason", string(reason)))
+	if reason == ReasonPrincipalMissing {
+		attrs = append(attrs, slog.String("hint", req.Principal.hint()))
+	}
 	if token != "" {
 		attrs = append(attrs, slog.String("token", Fingerprint(token)))
 	}

@@ -64,13 +64,10 @@ func (g *Guard) seal(ctx context.Context, req *Request, out *Outgoing, c *claims
 	return token, nil
 }
 
-// errNoPrincipal names the option, since it is what a newcomer meets first.
-var errNoPrincipal = errors.New("foil: the request names no principal: set Request.Principal from the server's login (mcpsdk: Options.Principal, Options.Issuer), or say Anonymous by name")
-
 // mint builds the claims of a new token.
 func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time, c *claims.Claims) error {
 	if req.Principal.IsZero() && !t.Without.Has(BindPrincipal) {
-		return errNoPrincipal
+		return fmt.Errorf("foil: the request names no principal: %s", req.Principal.hint())
 	}
 	if !canonjson.ValidWTF8(req.Method) || !canonjson.ValidWTF8(req.Target) {
 		return errors.New("foil: the request's method or target is not valid UTF-8")

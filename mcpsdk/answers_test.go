@@ -231,3 +231,24 @@ func TestBareAnswerAsksAgain(t *testing.T) {
 		t.Errorf("got %s, acted %d times", r.body, s.acts.Load())
 	}
 }
+
+// A handler that reads under another key than it asks under would ask for ever,
+// and nobody would know why.
+func TestUnreadAnswerIsLogged(t *testing.T) {
+	for key, want := range map[string]bool{"confrim": true, "confirm": false} {
+		w := newWorld(t, nil)
+		mw := w.protect(fixed())
+		q := confirm("?")
+		state := sealed(t, mw, tool("x", `{}`, "", nil), ask("confirm", q))
+		_, err := step(mw, tool("x", `{}`, state, accept()), func(ctx context.Context, req mcp.Request) (mcp.Result, error) {
+			mcpsdk.Answer(ctx, req, key, q)
+			return &mcp.CallToolResult{InputRequests: ask("confirm", q)}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(w.logs.String(), "is that the key that Answer was called with?"); got != want {
+			t.Errorf("read under %q: logged %v, want %v", key, got, want)
+		}
+	}
+}

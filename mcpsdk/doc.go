@@ -59,6 +59,11 @@
 // For a client below protocol 2026-07-28 the SDK asks the questions itself,
 // with elicitation/create and its like, and calls the handler again in the same
 // process. The state never leaves the process and nothing is sealed or spent.
+// That needs a connection on which the server can ask: stdio, or a stateful HTTP
+// session. Over stateless HTTP the SDK refuses such a client's call with "client
+// does not support elicitation", whatever it declares; and protocol 2026-07-28
+// over HTTP needs StreamableHTTPOptions.Stateless, so one endpoint serves either
+// new clients or old ones.
 // Such a flow has one round of questions; a handler that asks a second time
 // gets its client a clear error. [Answer] works in both worlds; [Round.Round]
 // stays 0 in this one. A resource that asks must set Contents to an empty slice:

@@ -13,7 +13,8 @@ import (
 )
 
 // A server on stdio with a tool that asks before it acts. Behind
-// auth.RequireBearerToken the options of Protect are nil.
+// auth.RequireBearerToken the options of Protect may be nil, if the verifier sets
+// TokenInfo.UserID and TokenInfo.Extra["iss"].
 func ExampleProtect() {
 	guard, err := foil.New(aesgcm.Ephemeral(), &foil.Options{Audience: "storage", Replay: replay.NewMemory(nil)})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strconv"
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/internal/logtext"
@@ -65,9 +66,9 @@ func (p *protector) handle(ctx context.Context, method string, req mcp.Request, 
 		p.log(ctx, slog.LevelError, "principal could not be found out", method, c.target, err.Error())
 		return nil, wire(errors.New("principal"))
 	}
-	bound := foil.Request{Method: method, Target: c.target, Arguments: c.args, Principal: who.principal}
+	bound := foil.Request{Method: method, Target: c.target, Arguments: c.args, Principal: who}
 	round := &Round{guard: p.guard, log: p.o.Logger, bridged: bridges(c.session)}
-	inner, err := p.open(ctx, &bound, who, c, round, req)
+	inner, err := p.open(ctx, &bound, c, round, req)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,11 @@ func (p *protector) handle(ctx context.Context, method string, req mcp.Request, 
 			"protocol versions before "+roundTrips+" allow one round of input; ask everything at once, or need a newer client")
 		return nil, internal("the " + noun(method) + " needs more than one round of input, which needs protocol version " + roundTrips)
 	case out.asks:
-		return p.seal(ctx, bound, who, out, round)
+		if key, ok := round.unread(); ok {
+			p.log(ctx, slog.LevelWarn, "asked again with an answer at hand that was not read", method, c.target,
+				"the answer is under the key "+strconv.Quote(logtext.Cut(key))+": is that the key that Answer was called with?")
+		}
+		return p.seal(ctx, bound, out, round)
 	case out.state != "":
 		p.log(ctx, slog.LevelError, "state on a result that asks nothing dropped", method, c.target,
 			"set InputRequests too; to be called again without a question make it empty but not nil")
@@ -113,7 +118,7 @@ func (p *protector) handle(ctx context.Context, method string, req mcp.Request, 
 
 // open makes every check that comes before the handler, fills in round, and
 // returns the request that the handler is to see.
-func (p *protector) open(ctx context.Context, bound *foil.Request, who caller, c *call, round *Round, req mcp.Request) (mcp.Request, error) {
+func (p *protector) open(ctx context.Context, bound *foil.Request, c *call, round *Round, req mcp.Request) (mcp.Request, error) {
 	if c.state != "" {
 		if len(c.answers) > 0 {
 			raw, err := json.Marshal(c.answers)
@@ -125,9 +130,6 @@ func (p *protector) open(ctx context.Context, bound *foil.Request, who caller, c
 		}
 		o, err := p.guard.Open(ctx, *bound, c.state)
 		if err != nil {
-			if foil.ReasonOf(err) == foil.ReasonPrincipalMissing {
-				p.log(ctx, slog.LevelError, "state refused for want of a principal", bound.Method, c.target, who.missing)
-			}
 			return nil, wire(err)
 		}
 		round.opened, round.given = o, kept(c.answers, o)
@@ -156,7 +158,7 @@ func (p *protector) open(ctx context.Context, bound *foil.Request, who caller, c
 }
 
 // seal returns the copy of an asking result that may leave.
-func (p *protector) seal(ctx context.Context, bound foil.Request, who caller, out *outcome, round *Round) (mcp.Result, error) {
+func (p *protector) seal(ctx context.Context, bound foil.Request, out *outcome, round *Round) (mcp.Result, error) {
 	questions, err := json.Marshal(out.questions)
 	if err != nil {
 		p.log(ctx, slog.LevelError, "questions could not be written", bound.Method, bound.Target, err.Error())
@@ -164,9 +166,6 @@ func (p *protector) seal(ctx context.Context, bound foil.Request, who caller, ou
 	}
 	token, err := p.guard.Seal(ctx, bound, foil.Outgoing{State: out.state, Questions: questions, Prev: round.opened})
 	if err != nil {
-		if who.missing != "" && !errors.Is(err, foil.ErrInvalid) && !errors.Is(err, foil.ErrUnavailable) {
-			p.log(ctx, slog.LevelError, "state not sealed for want of a principal", bound.Method, bound.Target, who.missing)
-		}
 		return nil, wire(err)
 	}
 	return out.with(token), nil

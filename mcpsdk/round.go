@@ -78,6 +78,8 @@ type Round struct {
 	bridged bool                 // the SDK asks the client itself
 
 	mu     sync.Mutex
+	missed bool                         // Answer found nothing under a key
+	read   map[string]bool              // the keys under which it found something
 	asked  map[string][sha256.Size]byte // bridged: the questions, by key
 	claims *foil.ClaimChecks
 }
@@ -156,6 +158,7 @@ func (r *Round) Claims() *foil.ClaimChecks {
 // protocol needs: prefer the function.
 func (r *Round) Answer(key string, question mcp.InputRequest) (mcp.InputResponse, foil.AnswerStatus) {
 	a := r.given[key]
+	r.note(key, a != nil)
 	if a == nil || !fits(question, a) {
 		return nil, foil.Missing
 	}
@@ -170,6 +173,34 @@ func (r *Round) Answer(key string, question mcp.InputRequest) (mcp.InputResponse
 		return nil, status
 	}
 	return a, foil.Answered
+}
+
+// note remembers under which keys the handler looked for an answer; see unread.
+func (r *Round) note(key string, found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !found {
+		r.missed = true
+		return
+	}
+	if r.read == nil {
+		r.read = make(map[string]bool)
+	}
+	r.read[key] = true
+}
+
+// unread returns the key of an answer that the handler did not look at, though
+// it looked for one under another key and found none: most likely it asks under
+// one key and reads under another.
+func (r *Round) unread() (key string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.given {
+		if r.missed && !r.read[key] {
+			return key, true
+		}
+	}
+	return "", false
 }
 
 // remember keeps the question that the handler is about to let the SDK ask.

@@ -15,11 +15,12 @@ func TestReadmeCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, code, ok := strings.Cut(string(text), "```go\n")
-	if !ok {
-		t.Fatal("README.md has no Go code")
+	blocks := strings.Split(string(text), "```go\n")
+	if len(blocks) != 3 {
+		t.Fatalf("README.md has %d Go blocks, want 2: the integration and a handler", len(blocks)-1)
 	}
-	code, _, _ = strings.Cut(code, "```")
+	code, _, _ := strings.Cut(blocks[1], "```")
+	handler, _, _ := strings.Cut(blocks[2], "```")
 	program := `package readme
 
 import (
@@ -38,7 +39,15 @@ func integrate(ctx context.Context, server *mcp.Server) error {
 	return err
 }
 
-var _ = integrate
+func handle(ctx context.Context, req *mcp.CallToolRequest, in struct{ Prefix string }) (*mcp.CallToolResult, any, error) {
+	var schema, plan = any(nil), ""
+	var declined *mcp.CallToolResult
+	purge := func(string) {}
+` + handler + `
+	return nil, nil, nil
+}
+
+var _, _ = integrate, handle
 `
 	dir := t.TempDir()
 	source := filepath.Join(dir, "readme.go")
