@@ -88,7 +88,7 @@ func (f *File) Update(ctx context.Context, fn func(*Ring) (*Ring, error)) (*Ring
 	if err != nil || updated == old {
 		return old, err
 	}
-	if err := checkUpdate(old, updated); err != nil {
+	if err := CheckUpdate(old, updated); err != nil {
 		return nil, err
 	}
 	tmp, err := writeTemp(path, updated.Marshal(), info)
@@ -130,6 +130,9 @@ func (f *File) Create(ctx context.Context, r *Ring) error {
 // lock takes the writers' lock for path and removes what a writer that died may
 // have left: only the holder has temporary files.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("keyring: %s: %w", path, err)
+	}
 	file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|openFlags|noFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)

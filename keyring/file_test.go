@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/keyring/keyringtest"
 )
 
 // The test binary is also the process that rotates, or that is killed, in the
@@ -359,4 +360,35 @@ func TestFileLockWaits(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+func TestFileConformance(t *testing.T) {
+	needUnix(t)
+	keyringtest.Run(t, func(t *testing.T) *keyringtest.Harness {
+		dir := filepath.Join(t.TempDir(), "rings")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "ring.json")
+		move := func(t *testing.T, from, to string) {
+			t.Helper()
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return &keyringtest.Harness{
+			Store: keyring.OpenFile(path),
+			Peer:  func(*testing.T) keyring.Store { return keyring.OpenFile(path) },
+			Put: func(t *testing.T, doc []byte) {
+				if err := os.WriteFile(path, doc, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Break: func(t *testing.T) func() {
+				move(t, dir, dir+".away")
+				return func() { move(t, dir+".away", dir) }
+			},
+			NoSecret: true,
+		}
+	})
 }

@@ -16,14 +16,22 @@ type Source interface {
 }
 
 // A Store is a Source that can be written. It is safe for concurrent use by many
-// processes: of concurrent updates each sees the result of the one before.
+// processes: of concurrent updates each sees the result of the one before, and a
+// Load that begins when an update has returned sees that update, or a later one.
+// Readers see the document before an update or after it, whole.
+//
+// A context that had ended before the call writes nothing. After any other error of
+// the backend the document may be written or not. No error contains key bytes or
+// what the store authenticates to its backend with, such as a token or the password
+// in a DSN. The package keyringtest is the suite that every implementation runs.
 type Store interface {
 	Source
 	// Update replaces the document by what fn makes of it and returns what is
 	// stored afterwards. fn must be a pure function: a store that loses a race
-	// calls it again. If fn returns the ring it was given, nothing is written; if
-	// it returns an error, neither, and that error is returned. The new ring must
-	// have the next serial and the same Interop.
+	// calls it again, with what won, or returns an error. If fn returns the ring it
+	// was given, nothing is written; if it returns an error, neither, and that error
+	// is returned. The new ring must have the next serial and the same Interop
+	// ([CheckUpdate]). Without a document Update is an error and fn is not called.
 	Update(ctx context.Context, fn func(*Ring) (*Ring, error)) (*Ring, error)
 	// Create stores the first document. If there is one already it is left alone
 	// and the error matches [ErrExists].
@@ -52,8 +60,10 @@ func ParseSource(s string) (Source, error) {
 	}
 }
 
-// checkUpdate is what every store asks of the result of an update.
-func checkUpdate(old, updated *Ring) error {
+// CheckUpdate says why updated must not take the place of old, the document that is
+// about to be replaced. It is for implementations of [Store], which ask it of
+// whatever the function given to Update returns.
+func CheckUpdate(old, updated *Ring) error {
 	switch {
 	case updated == nil:
 		return errors.New("keyring: update made no ring")

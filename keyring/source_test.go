@@ -2,12 +2,44 @@ package keyring_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/foilmcp/foil/keyring"
 )
+
+func TestCheckUpdate(t *testing.T) {
+	ring := func(serial int, interop bool, keys, secret int) *keyring.Ring {
+		var list []string
+		for i := range keys {
+			b := bytes.Repeat([]byte{byte(i), byte(i >> 8)}, secret/2)
+			list = append(list, fmt.Sprintf(`{"id":"k%d","secret":%q,"seal_from":100}`, i, base64.RawURLEncoding.EncodeToString(b)))
+		}
+		return mustParse(t, strings.NewReplacer(`"serial":7`, fmt.Sprintf(`"serial":%d`, serial), `"interop":false`, fmt.Sprintf(`"interop":%v`, interop)).
+			Replace(doc("["+strings.Join(list, ",")+"]")))
+	}
+	old := ring(7, false, 1, 32)
+	for _, tc := range []struct {
+		name, says string
+		updated    *keyring.Ring
+	}{
+		{"the next", "", ring(8, false, 2, 32)},
+		{"no ring", "no ring", nil},
+		{"a lower serial", "must be 8", ring(6, false, 2, 32)},
+		{"the same serial", "must be 8", ring(7, false, 2, 32)},
+		{"a skipped serial", "must be 8", ring(9, false, 2, 32)},
+		{"another kind", "interop", ring(8, true, 2, 32)},
+		// It could be read as it is here, but not as Marshal spaces it out.
+		{"too large", "which nobody reads", ring(8, false, 735, 1024)},
+	} {
+		err := keyring.CheckUpdate(old, tc.updated)
+		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want an error that says %q", tc.name, err, tc.says)
+		}
+	}
+}
 
 func TestParseSource(t *testing.T) {
 	for in, want := range map[string]string{
