@@ -59,6 +59,9 @@ func TestMemoryBounds(t *testing.T) {
 	issue(1, time.Minute, nil)
 	issue(1, time.Minute, nil)
 	issue(1, time.Minute, claimcheck.ErrFull) // a fourth claim
+	if err := m.Ping(t.Context()); !errors.Is(err, claimcheck.ErrFull) {
+		t.Errorf("Ping of a store with all its claims: %v, want ErrFull", err)
+	}
 	c.Advance(time.Minute)
 	issue(60, time.Minute, nil) // the two small ones are over
 	issue(1, time.Minute, claimcheck.ErrFull)
