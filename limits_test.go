@@ -60,6 +60,7 @@ func TestInvalidText(t *testing.T) {
 		"nobody by OAuth":   foil.OAuth("", "", ""),
 		"fixed to nobody":   foil.Fixed(""),
 		"fixed to nonsense": foil.Fixed("\xff"),
+		"fixed by a login":  foil.OAuth("", "fixed", "local"),
 	} {
 		if !p.IsZero() {
 			t.Errorf("%s: a principal was made", name)

@@ -66,6 +66,10 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 	if err != nil {
 		return nil, err
 	}
+	answers, err := g.readAnswers(req.Answers)
+	if err != nil {
+		return nil, err
+	}
 	payload, err := g.codec.Open(ctx, token)
 	if err != nil {
 		return nil, codecFailure(err)
@@ -84,15 +88,12 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 	if r := g.compare(c, req, &sums, t); r != "" {
 		return o, Reject(r)
 	}
-	// Answers come last: whatever they are, they can only lose here.
 	o.compared = c.Own && !t.Without.Has(BindQuestions)
 	filter := c
 	if !o.compared {
 		filter = nil
 	}
-	if o.answers, o.dropped, err = g.answers(req.Answers, filter); err != nil {
-		return o, err
-	}
+	o.answers, o.dropped = g.keep(answers, filter)
 	return o, nil
 }
 

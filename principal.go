@@ -35,8 +35,18 @@ const (
 //
 // The principal must not change when the token is renewed; never build it from
 // the token's bytes. If all three are empty, or one is not valid UTF-8, nobody is
-// known: the result is the zero Principal, which is refused.
+// known: the result is the zero Principal, which is refused. So it is for the
+// issuer "fixed", which belongs to [Fixed].
 func OAuth(clientID, issuer, subject string) Principal {
+	if issuer == fixedIssuer {
+		return Principal{}
+	}
+	return principal(clientID, issuer, subject)
+}
+
+const fixedIssuer = "fixed"
+
+func principal(clientID, issuer, subject string) Principal {
 	if clientID+issuer+subject == "" || !canonjson.ValidWTF8(clientID) || !canonjson.ValidWTF8(issuer) || !canonjson.ValidWTF8(subject) {
 		return Principal{}
 	}
@@ -55,13 +65,13 @@ func OAuth(clientID, issuer, subject string) Principal {
 }
 
 // Fixed returns the principal of a server with one user, such as a server on
-// stdio: OAuth's form under the issuer "fixed", which no login can give. An empty
-// name is nobody.
+// stdio: OAuth's form under the issuer "fixed", which OAuth refuses. An empty name
+// is nobody.
 func Fixed(name string) Principal {
 	if name == "" {
 		return Principal{}
 	}
-	return OAuth("", "fixed", name)
+	return principal("", fixedIssuer, name)
 }
 
 // PrincipalString returns the principal with exactly this string, as other

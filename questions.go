@@ -96,37 +96,51 @@ func answerKind(answer []byte, lim *canonjson.Limits) claims.Kind {
 	return kind
 }
 
-// answers reads the raw inputResponses and drops what was not asked. A nil
-// filter lets everything pass: the questions are not known or not compared.
-func (g *Guard) answers(raw []byte, filter *claims.Claims) (kept map[string]json.RawMessage, dropped int, err error) {
+// An answer is one member of inputResponses.
+type answer struct {
+	key   string
+	value []byte
+}
+
+// readAnswers reads the raw inputResponses. That they can be read in one way only
+// is a property of the request: it is found out before the token is looked at, so
+// that the refusal, which a client can tell from others, says nothing of the token.
+func (g *Guard) readAnswers(raw []byte) ([]answer, error) {
 	if len(raw) == 0 || string(raw) == "null" {
-		return nil, 0, nil
+		return nil, nil
 	}
-	kept = make(map[string]json.RawMessage)
-	twice := false // anywhere: what one reader takes for a decline, another may take for an accept
+	var list []answer
 	seen := make(map[string]bool)
-	err = canonjson.Object(raw, &g.limits, func(key string, value []byte) bool {
-		if seen[key] {
-			twice = true
-			return false
-		}
+	good := true // else what one reader takes for a decline, another may take for an accept
+	err := canonjson.Object(raw, &g.limits, func(key string, value []byte) bool {
+		sums, err := canonjson.Sum(value, &g.limits)
+		good = err == nil && !sums.Ambiguous && !seen[key]
 		seen[key] = true
-		sums, bad := canonjson.Sum(value, &g.limits)
-		if twice = bad != nil || sums.Ambiguous; twice {
-			return false
-		}
+		list = append(list, answer{key, value})
+		return good
+	})
+	if err != nil || !good {
+		return nil, Reject(ReasonAmbiguous)
+	}
+	return list, nil
+}
+
+// keep drops the answers to what was not asked. A nil filter lets everything
+// pass: the questions are not known or not compared.
+func (g *Guard) keep(list []answer, filter *claims.Claims) (kept map[string]json.RawMessage, dropped int) {
+	if len(list) == 0 {
+		return nil, 0
+	}
+	kept = make(map[string]json.RawMessage, len(list))
+	for _, a := range list {
 		if filter != nil {
-			q, ok := filter.Find(key)
-			if !ok || answerKind(value, &g.limits) != q.Kind {
+			q, ok := filter.Find(a.key)
+			if !ok || answerKind(a.value, &g.limits) != q.Kind {
 				dropped++
-				return true
+				continue
 			}
 		}
-		kept[key] = slices.Clone(value)
-		return true
-	})
-	if err != nil || twice {
-		return nil, 0, Reject(ReasonAmbiguous)
+		kept[a.key] = slices.Clone(a.value)
 	}
-	return kept, dropped, nil
+	return kept, dropped
 }

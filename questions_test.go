@@ -246,3 +246,31 @@ func TestClaimChecksOfAPresentation(t *testing.T) {
 		t.Errorf("prints %s", s)
 	}
 }
+
+// Answers that cannot be read get one reply, whatever the token is: else the
+// reply would tell whether the token fits, without spending it.
+func TestUnreadableAnswersTellNothing(t *testing.T) {
+	b := newBench(t, nil)
+	token := b.seal(t, purge(), confirm())
+	deep := `{"confirm":{"action":"accept","content":{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}}}`
+	for _, answers := range []string{deep, `{"a":1,"a":1}`, `{`, `{"confirm":"` + strings.Repeat("x", 5<<20) + `"}`} {
+		for name, change := range map[string]func(*foil.Request, *string){
+			"fits":        func(*foil.Request, *string) {},
+			"other user":  func(r *foil.Request, _ *string) { r.Principal = foil.OAuth("app", "https://issuer.example", "bob") },
+			"other tool":  func(r *foil.Request, _ *string) { r.Target = "other" },
+			"forged":      func(_ *foil.Request, tok *string) { *tok = "v1.forged" },
+			"other store": func(_ *foil.Request, tok *string) { *tok = newBench(t, nil).seal(t, purge(), confirm()) },
+		} {
+			req, tok := purge(), token
+			req.Answers = []byte(answers)
+			change(&req, &tok)
+			_, err := b.Open(ctx, req, tok)
+			if !errors.Is(err, foil.ErrAmbiguous) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if _, err := b.Open(ctx, purge(), token); err != nil {
+		t.Errorf("a refusal spent the token: %v", err)
+	}
+}

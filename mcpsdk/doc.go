@@ -28,6 +28,10 @@
 // the client sent are not visible there. A requestState that is no string is
 // refused by the SDK itself, before any middleware.
 //
+// The SDK decodes the arguments of a typed tool through float64: 9007199254740993
+// is bound digit by digit, and may reach the handler as ...992. Take what must be
+// exact, such as an identity, as a string, or read Params.Arguments.
+//
 // # What leaves it
 //
 // Every result that asks leaves with a sealed state, even if the handler's own

@@ -134,10 +134,10 @@ func appendFolded(dst, key []byte) []byte {
 			continue
 		}
 		r, size := utf8.DecodeRune(key[i:])
-		if r == utf8.RuneError && size == 1 { // a byte of a lone surrogate
-			dst = append(dst, c)
-			i++
-			continue
+		if r == utf8.RuneError && size == 1 {
+			// A lone surrogate, three bytes: Python tells them apart, Go
+			// reads each as U+FFFD.
+			r, size = utf8.RuneError, 3
 		}
 		low := r
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {

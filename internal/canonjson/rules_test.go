@@ -180,9 +180,9 @@ func TestAmbiguous(t *testing.T) {
 		{`{"i":1,"ı":2}`, false},     //
 		{`{"𐐀":1,"𐐨":2}`, true},      // DESERET, beyond the basic plane
 		{`{"\ud801\udc00":1,"𐐨":2}`, true},
-		{`{"\ud800":1,"\ud801":2}`, false},
-		{`{"\ud800":1,"\ufffd":2}`, false},
-		{`{"\udc00":1,"\udc01":2}`, false},
+		{`{"\ud800":1,"\ud801":2}`, true},
+		{`{"\ud800":1,"\ufffd":2}`, true},
+		{`{"\udc00":1,"\udc01":2}`, true},
 		{`{"\ud800":1,"\ud800":2}`, true},
 		{`{"a\ud800":1,"A\ud800":2}`, true},
 		{`{"a\u0000":1,"A":2}`, false},
