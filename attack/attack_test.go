@@ -99,6 +99,9 @@ func TestRead(t *testing.T) {
 	if got := read(&Reply{Status: 400, Body: []byte("bad request")}).kind; got != serverError {
 		t.Errorf("a plain 400 is %q", got)
 	}
+	if got := read(&Reply{HungUp: true}).kind; got != serverError {
+		t.Errorf("an ended connection is %q", got)
+	}
 	if got := read(&Reply{Status: 502, Body: []byte("bad gateway")}).kind; got != unreadable {
 		t.Errorf("a plain 502 is %q", got)
 	}

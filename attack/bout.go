@@ -49,9 +49,6 @@ func (b *bout) send(req *Request) (outcome, error) {
 	if o.token != "" {
 		b.hide("a token", o.token)
 	}
-	if o.kind != Accepted && o.kind != AskedAgain {
-		b.seen.refused(r.Body)
-	}
 	b.mu.Lock()
 	b.last = r
 	b.mu.Unlock()

@@ -84,6 +84,7 @@ type Reply struct {
 	Header  http.Header // nil if the door has none
 	Body    []byte      // the JSON-RPC response
 	Replica int         // who answered, from 1; 0 if the door cannot tell
+	HungUp  bool        // instead of an answer the server ended the connection
 }
 
 // A Member is one member of a JSON object, both parts as raw JSON text.

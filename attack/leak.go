@@ -6,22 +6,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"sync"
 
 	"github.com/foilmcp/foil/claimcheck"
 )
 
-// mostEvidence bounds how many different refusals are kept.
-const mostEvidence = 1000
-
-// evidence is what the attacks of a battery have seen: the secrets that must be
-// found nowhere, and the refusals that must not tell them.
+// evidence is what the attacks of a battery have seen of secrets, which must be
+// found nowhere.
 type evidence struct {
-	mu       sync.Mutex
-	secrets  map[string]string // what it is, by the secret
-	refusals map[string]bool
+	mu      sync.Mutex
+	secrets map[string]string // what it is, by the secret
 }
 
 func (e *evidence) secret(what string, secrets ...string) {
@@ -32,17 +27,6 @@ func (e *evidence) secret(what string, secrets ...string) {
 	}
 	for _, s := range secrets {
 		e.secrets[s] = what
-	}
-}
-
-func (e *evidence) refused(body []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.refusals == nil {
-		e.refusals = map[string]bool{}
-	}
-	if len(e.refusals) < mostEvidence {
-		e.refusals[string(body)] = true
 	}
 }
 
@@ -73,9 +57,6 @@ func runLeak(b *bout) (string, error) {
 	}
 	if !slices.ContainsFunc(writings, func(w Writing) bool { return bytes.Contains(w.Text, []byte(seen)) }) {
 		return "", errors.New("the refusal of a moment ago is not in the logs: they are not those of the servers")
-	}
-	for body := range b.seen.refusals {
-		writings = append(writings, Writing{"a refusal", []byte(body)})
 	}
 	needles := b.needles()
 	for _, w := range writings {
@@ -153,12 +134,4 @@ func (b *bout) needles() *needles {
 		n.word("a principal", name)
 	}
 	return n
-}
-
-// word looks for a short text where it stands alone, in the usual spellings.
-func (n *needles) word(what, text string) {
-	n.n++
-	for _, s := range spellings(text) {
-		n.words = append(n.words, word{what, regexp.MustCompile(`(?:^|[^A-Za-z0-9_-])` + regexp.QuoteMeta(s) + `(?:$|[^A-Za-z0-9_-])`)})
-	}
 }

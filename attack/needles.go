@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -27,16 +26,10 @@ type needles struct {
 	n        int // secrets
 	chunks   map[[chunk]byte]string
 	literals []literal
-	words    []word
+	words    []literal
 }
 
-type (
-	literal struct{ what, text string }
-	word    struct {
-		what string
-		re   *regexp.Regexp
-	}
-)
+type literal struct{ what, text string }
 
 func newNeedles() *needles { return &needles{chunks: map[[chunk]byte]string{}} }
 
@@ -64,6 +57,14 @@ func (n *needles) add(what, secret string) {
 	}
 }
 
+// word looks for a short text where it stands alone.
+func (n *needles) word(what, text string) {
+	n.n++
+	for _, s := range spellings(text) {
+		n.words = append(n.words, literal{what, s})
+	}
+}
+
 // literal looks for a text as it is.
 func (n *needles) literal(what, text string) { n.literals = append(n.literals, literal{what, text}) }
 
@@ -80,11 +81,29 @@ func (n *needles) find(text []byte) string {
 		}
 	}
 	for _, w := range n.words {
-		if w.re.Match(text) {
+		if alone(text, []byte(w.text)) {
 			return w.what
 		}
 	}
 	return ""
+}
+
+// alone reports whether a word is in a text and not part of a longer one.
+func alone(text, word []byte) bool {
+	part := func(c byte) bool {
+		return c == '-' || c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+	}
+	for from := 0; ; {
+		i := bytes.Index(text[from:], word)
+		if i < 0 {
+			return false
+		}
+		start, end := from+i, from+i+len(word)
+		if (start == 0 || !part(text[start-1])) && (end == len(text) || !part(text[end])) {
+			return true
+		}
+		from = start + 1
+	}
 }
 
 // spellings are the forms in which a program may have written a text.

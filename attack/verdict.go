@@ -60,7 +60,7 @@ func read(r *Reply) outcome {
 		Error  json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(r.Body, &msg) != nil {
-		if r.Status >= 400 && r.Status < 500 {
+		if r.HungUp || r.Status >= 400 && r.Status < 500 {
 			o.kind = serverError // its transport said no
 		}
 		return o

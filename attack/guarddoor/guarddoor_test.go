@@ -96,6 +96,15 @@ func light() []attack.Attack {
 	})
 }
 
+// hidden are the attacks that a kind of call cannot show.
+var hidden = map[string][]string{
+	foil.MethodPromptsGet: {"number-games"},
+	foil.MethodResourcesRead: {
+		"changed-argument", "added-argument", "removed-argument", "null-for-absent", "number-games", "lone-surrogate",
+		"duplicate-key", "deep", "long-number",
+	},
+}
+
 // TestBattery runs every attack against a Guard with everything on, and with one
 // layer after the other switched off by name: then just what that layer alone
 // stops must get through.
@@ -113,7 +122,18 @@ func TestBattery(t *testing.T) {
 			if mode.Without != 0 {
 				attacks = light()
 			}
-			for _, r := range run(t, site(t, mode, nil), attacks) {
+			results := run(t, site(t, mode, nil), attacks)
+			if len(results) != len(attacks) {
+				t.Errorf("%d rows of %d", len(results), len(attacks))
+			}
+			for i, r := range results {
+				if r.Name != attacks[i].Name {
+					t.Errorf("row %d is %s, want %s", i, r.Name, attacks[i].Name)
+				}
+				// What is not visible is said here once more.
+				if unseen := r.Got == attack.NotVisible; unseen != slices.Contains(hidden[mode.Kind], r.Name) || unseen != (r.Reason != "") {
+					t.Errorf("%s: not visible is %t, for the reason %q", r.Name, unseen, r.Reason)
+				}
 				t.Run(r.Name, func(t *testing.T) {
 					if !r.OK {
 						t.Errorf("got %q, want %q\nnote: %s\nwire: %s", r.Got, r.Expected, r.Note, r.Wire)
