@@ -47,6 +47,8 @@ var allowed = map[string][]string{
 	"attack/plain":     {"", "internal/canonjson"},
 	"attack/guarddoor": {"", "attack", "internal/canonjson"},
 	"attack/httpdoor":  {"", "attack"},
+	"attack/sdkdoor":   {"", "attack", "attack/httpdoor", "mcpsdk", "github.com/modelcontextprotocol/go-sdk"},
+	"attack/storefile": {"attack", "store/sqlite"},
 
 	"examples/storagejanitor":                    {"", "claimcheck", "mcpsdk", "github.com/modelcontextprotocol/go-sdk"},
 	"examples/storagejanitor/cmd/storagejanitor": {"*", "github.com/modelcontextprotocol/go-sdk"},
