@@ -51,6 +51,9 @@ func (f *Filter) match(o Object) bool {
 // point; nor are devices, sockets and pipes objects, nor files whose names are
 // not UTF-8 or longer than 1024 bytes.
 //
+// Every regular file in the directory is an object: keep the key ring, the store,
+// the tokens and the program of the server itself elsewhere.
+//
 // A Bucket is safe for concurrent use. Others may change the directory at any
 // time.
 type Bucket struct{ root *os.Root }

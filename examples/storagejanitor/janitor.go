@@ -33,7 +33,8 @@ const (
 // Options configure a [Janitor]. Bucket must be given, and Claims or
 // PlanInState; every other zero field is a safe default.
 type Options struct {
-	// Bucket is the directory.
+	// Bucket is the directory. What the server itself needs must not be in it:
+	// a key ring or a store there would be an object like any other.
 	Bucket string
 	// Claims is where plans are parked. It must be the store that the Guard
 	// has as its Options.Claims, and be shared by all replicas.

@@ -30,6 +30,9 @@ func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeI
 	if err != nil {
 		return refused(err.Error())
 	}
+	if unreachable(ctx, req) {
+		return refused("purge_objects deletes only what a person has confirmed, and over HTTP this server can ask only clients of protocol 2026-07-28 or later; this one speaks an older one. Connect with a newer client, or start the server on stdio. Nothing was deleted.")
+	}
 	if !canAsk(req.ClientCapabilities()) {
 		return refused("purge_objects deletes only what a person has confirmed, and this client cannot ask: it does not declare elicitation in form mode. Nothing was deleted.")
 	}
@@ -180,4 +183,11 @@ func (j *Janitor) carryOut(ctx context.Context, s *state) (*mcp.CallToolResult, 
 // has the first one there was, the form.
 func canAsk(c *mcp.ClientCapabilities) bool {
 	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
+}
+
+// unreachable reports whether the call is of an older protocol over stateless HTTP.
+// The SDK cannot ask such a client anything, and hides what it declared: each call is
+// a session without the capabilities that every initialize request has.
+func unreachable(ctx context.Context, req *mcp.CallToolRequest) bool {
+	return mcpsdk.Opened(ctx).AsksOnce() && req.Extra != nil && req.Extra.Header != nil && req.ClientCapabilities() == nil
 }

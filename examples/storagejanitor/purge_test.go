@@ -130,7 +130,7 @@ func TestAsksTwiceAbove100(t *testing.T) {
 	a, all := many(t, f, 101)
 	cs := f.manual(t)
 	first := purge(t, cs, a)
-	if key, msg := question(t, first); key != "confirm" || !strings.HasPrefix(msg, "Purge 101 object(s) under 'tmp/'? tmp/000, tmp/001, tmp/002, tmp/003, tmp/004, … and 96 more (") {
+	if key, msg := question(t, first); key != "confirm" || !strings.HasPrefix(msg, "Purge 101 object(s) under 'tmp/'? "+strings.Join(all[:20], ", ")+", … and 81 more (") {
 		t.Errorf("first asked %s: %s", key, msg)
 	}
 	second := mustRetry(t, cs, a, first, yes(""))
@@ -149,6 +149,20 @@ func TestAsksTwiceAbove100(t *testing.T) {
 	f.wasDeleted(t, all...)
 	if f.claims.issued != 1 || f.claims.redeems != 1 {
 		t.Errorf("%d claims issued, %d redeemed", f.claims.issued, f.claims.redeems)
+	}
+}
+
+// A person who is asked about no more than 20 objects sees each of them.
+func TestTwentyNamesAreShown(t *testing.T) {
+	f := newFixture(t, nil)
+	a, all := many(t, f, 20)
+	cs := f.manual(t)
+	if _, msg := question(t, purge(t, cs, a)); !strings.HasPrefix(msg, "Purge 20 object(s) under 'tmp/'? "+strings.Join(all, ", ")+" (") {
+		t.Errorf("asked %s", msg)
+	}
+	f.write(t, "tmp/020")
+	if _, msg := question(t, purge(t, cs, a)); !strings.HasPrefix(msg, "Purge 21 object(s) under 'tmp/'? "+strings.Join(all, ", ")+", … and 1 more (") {
+		t.Errorf("asked %s", msg)
 	}
 }
 

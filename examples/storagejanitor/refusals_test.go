@@ -21,7 +21,7 @@ func TestClientThatCannotAsk(t *testing.T) {
 			c := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "test"}, &mcp.ClientOptions{Capabilities: caps})
 			res := purge(t, connect(t, f.server(t), c, version), logs(t, f))
 			output(t, res, storagejanitor.OutcomeRefused)
-			if !res.IsError || !strings.Contains(textOf(res), "elicitation") || f.claims.issued != 0 {
+			if !res.IsError || !strings.Contains(textOf(res), "does not declare elicitation") || f.claims.issued != 0 {
 				t.Errorf("%s, %s: isError %v, %q, %d plans parked", version, name, res.IsError, textOf(res), f.claims.issued)
 			}
 			f.wasDeleted(t)
@@ -31,8 +31,22 @@ func TestClientThatCannotAsk(t *testing.T) {
 		f := newFixture(t, nil)
 		f.protect.Principal = nil
 		cs := dial(t, newClient(&asker{answer: yes}, false), serve(t, f.server(t), true), "alice", legacy)
-		output(t, purge(t, cs, logs(t, f)), storagejanitor.OutcomeRefused)
+		res := purge(t, cs, logs(t, f))
+		output(t, res, storagejanitor.OutcomeRefused)
+		// It did declare elicitation: that is not what is wrong.
+		if text := textOf(res); strings.Contains(text, "declare") || !strings.Contains(text, "2026-07-28") || !strings.Contains(text, "stdio") {
+			t.Errorf("told %q", text)
+		}
 		f.wasDeleted(t)
+	})
+	t.Run("old protocol, stateful HTTP", func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.protect.Principal = nil
+		c := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "test"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+		res := purge(t, dial(t, c, serve(t, f.server(t), false), "alice", legacy), logs(t, f))
+		if !strings.Contains(textOf(res), "does not declare elicitation") {
+			t.Errorf("told %q", textOf(res))
+		}
 	})
 }
 

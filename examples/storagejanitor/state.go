@@ -31,8 +31,9 @@ type state struct {
 	First   []string `json:"first"` // names, as shown
 }
 
-// firstNames is how many names the question shows.
-const firstNames = 5
+// firstNames is how many names the question shows: as many as a person reads before
+// saying yes. Of more they are a sample.
+const firstNames = 20
 
 func newState(objects []Object) *state {
 	s := &state{Step: stepConfirm, Objects: len(objects)}

@@ -54,8 +54,7 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 		if errors.Is(err, flag.ErrHelp) {
 			return exitOK
 		}
-		fmt.Fprintln(stderr, "storagejanitor:", err)
-		return exitUsage
+		return fail(stderr, exitUsage, err)
 	}
 	// Standard output belongs to the protocol on stdio; the log never goes there.
 	c.log = slog.New(slog.NewTextHandler(stderr, nil))
@@ -64,17 +63,34 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 	} else {
 		err = serveHTTP(ctx, c)
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "storagejanitor:", err)
-		return exitSystem
+	var usage *usageError
+	switch {
+	case errors.As(err, &usage):
+		return fail(stderr, exitUsage, err)
+	case err != nil:
+		return fail(stderr, exitSystem, err)
 	}
 	return exitOK
+}
+
+// A usageError is a mistake in the flags that shows only when they are used.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+// fail says why the program ends. Errors of the package have its name already.
+func fail(stderr io.Writer, code int, err error) int {
+	fmt.Fprintln(stderr, "storagejanitor:", strings.TrimPrefix(err.Error(), "storagejanitor: "))
+	return code
 }
 
 const usage = `Serve the objects of a directory to MCP clients, and purge those that a person confirms.
 
   storagejanitor -bucket DIR -stdio
   storagejanitor -bucket DIR -ring RING -store FILE -tokens FILE [-listen ADDRESS]
+
+Keep the ring, the store, the tokens and this program out of the bucket, where they
+would be objects.
 
 Flags:
 `
@@ -107,7 +123,10 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	}
 	set := make(map[string]bool)
 	f.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	return c, c.check(f.Args(), set)
+	if err := c.check(f.Args(), set); err != nil {
+		return nil, err
+	}
+	return c, c.checkApart()
 }
 
 // check says which flags are missing or do not go together.
@@ -131,6 +150,8 @@ func (c *config) check(rest []string, set map[string]bool) error {
 		return errors.New("-ring is missing: make a key ring with \"foil keys new\", or use -stdio")
 	case c.store == "":
 		return errors.New("-store is missing: name the SQLite file of spent confirmations, or use -stdio")
+	case c.store == "memory" || strings.HasPrefix(c.store, "memory:"):
+		return errors.New("-store memory: a memory of spent confirmations dies with its process and is not seen by the other replicas: name a file, or use -stdio")
 	case c.tokens == "" && !c.anonymous:
 		return errors.New("-tokens is missing: name the file of bearer tokens, or say -anonymous to do without a login")
 	case c.tokens != "" && c.anonymous:

@@ -318,15 +318,26 @@ func TestUsage(t *testing.T) {
 		{"-bucket b -stdio -listen :0", exitUsage, "-listen is for HTTP"},
 		{"-bucket b -stdio -once twice", exitUsage, "twice"},
 		{"-bucket b -stdio -ttl 0s", exitUsage, "-ttl"},
+		{"-bucket b -ring r -store memory -tokens t", exitUsage, "-store memory"},
 		{"-bucket b -stdio extra", exitUsage, "extra"},
 		{"-bucket b -stdio -nonsense", exitUsage, "nonsense"},
 		{"-bucket /nonexistent/bucket -stdio", exitSystem, "open bucket"},
 		{"-bucket b -ring /nonexistent/ring -store s -anonymous", exitSystem, "key ring"},
 	} {
 		var stderr bytes.Buffer
-		if code := run(t.Context(), strings.Fields(tc.flags), nil, nil, &stderr); code != tc.want || !strings.Contains(stderr.String(), tc.says) {
+		if code := run(t.Context(), strings.Fields(tc.flags), nil, nil, &stderr); code != tc.want || !strings.Contains(stderr.String(), tc.says) ||
+			strings.Contains(stderr.String(), "storagejanitor: storagejanitor:") {
 			t.Errorf("%q: ended with %d: %s", tc.flags, code, &stderr)
 		}
+	}
+}
+
+// What does not go with the ring is a mistake in the flags too.
+func TestTTLAboveTheRings(t *testing.T) {
+	_, flags := setup(t)
+	var stderr bytes.Buffer
+	if code := run(t.Context(), append(flags, "-ttl", "11m"), nil, nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "max_ttl 10m0s") {
+		t.Errorf("ended with %d: %s", code, &stderr)
 	}
 }
 

@@ -40,7 +40,7 @@ func newServer(c *config, codec foil.Codec, spent replay.Store, claims claimchec
 		Logger:   c.log,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &usageError{err} // a flag does not go with the ring
 	}
 	janitor, err := storagejanitor.New(&storagejanitor.Options{Bucket: c.bucket, Claims: claims, Logger: c.log})
 	if err != nil {
