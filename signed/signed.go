@@ -202,7 +202,7 @@ func (c *Codec) Open(_ context.Context, token string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Open([kidSize]byte(p.body), c.now(), func(s *signer) ([]byte, bool) {
+	return t.Open([kidSize]byte(p.body), c.now(), func(s *signer, _ bool) ([]byte, bool) {
 		if !hmac.Equal(p.mac, s.mac(p.text)) {
 			return nil, false
 		}

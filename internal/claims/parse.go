@@ -91,18 +91,26 @@ func Parse(payload []byte) (*Claims, error) {
 // Parse is the function [Parse] into c, which must be zero and after an error is
 // of no use.
 func (c *Claims) Parse(payload []byte) error {
+	if len(payload) > MaxBytes {
+		return ErrMalformed
+	}
 	p := parser{rest: payload}
 	var have seen
-	ok := len(payload) <= MaxBytes && p.object(func(key []byte) bool {
-		claim := claimOf(key)
-		if claim == 0 {
-			return p.skip()
+	for first := true; ; first = false {
+		key, more, ok := p.member(first)
+		if !ok {
+			return ErrMalformed
 		}
-		again := have&claim != 0
+		if !more {
+			break
+		}
+		claim := claimOf(key)
+		if have&claim != 0 || claim == 0 && !p.skip() || claim != 0 && !c.set(claim, &p) {
+			return ErrMalformed
+		}
 		have |= claim
-		return !again && c.set(claim, &p)
-	})
-	if !ok || !p.end() || have&required != required {
+	}
+	if !p.end() || have&required != required {
 		return ErrMalformed
 	}
 	switch have & own {
@@ -154,22 +162,32 @@ func (c *Claims) set(claim seen, p *parser) bool {
 }
 
 func (c *Claims) questions(p *parser) bool {
-	ok := p.object(func(key []byte) bool {
-		q := Asked{Key: string(key)}
-		for _, kind := range [...]Kind{Elicitation, Sampling, Roots} {
-			if p.bytes(string(kind), q.Digest[:]) {
-				q.Kind = kind
-				c.Questions = append(c.Questions, q)
-				return true
-			}
+	for first := true; ; first = false {
+		key, more, ok := p.member(first)
+		if !ok {
+			return false
 		}
-		return false
-	})
+		if !more {
+			break
+		}
+		q := Asked{Key: string(key)}
+		switch {
+		case p.bytes("e", q.Digest[:]):
+			q.Kind = Elicitation
+		case p.bytes("s", q.Digest[:]):
+			q.Kind = Sampling
+		case p.bytes("r", q.Digest[:]):
+			q.Kind = Roots
+		default:
+			return false
+		}
+		c.Questions = append(c.Questions, q)
+	}
 	slices.SortFunc(c.Questions, func(a, b Asked) int { return strings.Compare(a.Key, b.Key) })
 	for i := 1; i < len(c.Questions); i++ {
 		if c.Questions[i-1].Key == c.Questions[i].Key {
 			return false
 		}
 	}
-	return ok
+	return true
 }

@@ -40,31 +40,30 @@ func (p *parser) end() bool {
 	return len(p.rest) == 0
 }
 
-// object takes an object. It calls member with each decoded key, which is good
-// until member returns; member takes the value.
-func (p *parser) object(member func(key []byte) bool) bool {
-	if !p.next('{') {
-		return false
-	}
-	if p.next('}') {
-		return true
-	}
-	for {
-		key, ok := p.key()
-		if !ok || !p.next(':') {
-			return false
-		}
-		p.space()
-		if !member(key) {
-			return false
+// member takes the next member of an object up to its value, which the caller
+// takes; first is whether it is the first. more is false at the object's end.
+func (p *parser) member(first bool) (key []byte, more, ok bool) {
+	if first {
+		if !p.next('{') {
+			return nil, false, false
 		}
 		if p.next('}') {
-			return true
+			return nil, false, true
+		}
+	} else {
+		if p.next('}') {
+			return nil, false, true
 		}
 		if !p.next(',') {
-			return false
+			return nil, false, false
 		}
 	}
+	key, ok = p.key()
+	if !ok || !p.next(':') {
+		return nil, false, false
+	}
+	p.space()
+	return key, true, true
 }
 
 func (p *parser) key() ([]byte, bool) {
@@ -125,40 +124,46 @@ func (p *parser) skip() bool {
 // scalar takes the characters of a number (RFC 8259, section 6); it is empty if
 // there is none.
 func (p *parser) scalar() []byte {
-	s, n := p.rest, 0
-	digits := func() bool {
-		from := n
-		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-			n++
-		}
-		return n > from
-	}
-	is := func(c byte) bool { return n < len(s) && s[n] == c }
-	if is('-') {
+	s := p.rest
+	n := 0
+	if n < len(s) && s[n] == '-' {
 		n++
 	}
-	if is('0') {
+	if n < len(s) && s[n] == '0' {
 		n++
-	} else if !digits() {
+	} else if end := digits(s, n); end > n {
+		n = end
+	} else {
 		return nil
 	}
-	if is('.') {
-		n++
-		if !digits() {
+	if n < len(s) && s[n] == '.' {
+		end := digits(s, n+1)
+		if end == n+1 {
 			return nil
 		}
+		n = end
 	}
-	if is('e') || is('E') {
+	if n < len(s) && (s[n] == 'e' || s[n] == 'E') {
 		n++
-		if is('+') || is('-') {
+		if n < len(s) && (s[n] == '+' || s[n] == '-') {
 			n++
 		}
-		if !digits() {
+		end := digits(s, n)
+		if end == n {
 			return nil
 		}
+		n = end
 	}
 	p.rest = s[n:]
 	return s[:n]
+}
+
+// digits returns where the run of digits from n on ends.
+func digits(s []byte, n int) int {
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 func (p *parser) literal(want string) bool { return string(p.scalar()) == want }

@@ -132,15 +132,17 @@ func (t *Table[M]) Sealing(now time.Time) (ready M, id string, err error) {
 }
 
 // Open tries each key that tokens name kid and that still opens, until one
-// gives a payload. The error is a refusal.
-func (t *Table[M]) Open(kid [KIDSize]byte, now time.Time, try func(M) (payload []byte, ok bool)) ([]byte, error) {
+// gives a payload. last is whether no other key is left to try. The error is a
+// refusal.
+func (t *Table[M]) Open(kid [KIDSize]byte, now time.Time, try func(ready M, last bool) (payload []byte, ok bool)) ([]byte, error) {
 	reason := foil.ReasonUnknownKey
-	for _, e := range t.byKID[kid] {
+	entries := t.byKID[kid]
+	for i, e := range entries {
 		if !e.key.Opens(now) {
 			continue
 		}
 		reason = foil.ReasonTampered
-		if payload, ok := try(e.ready); ok {
+		if payload, ok := try(e.ready, i == len(entries)-1); ok {
 			return payload, nil
 		}
 	}
