@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -67,6 +66,7 @@ Exit codes: 0 all as expected, 1 not, 2 usage, 3 system failure.`,
 	fl := c.Flags()
 	fl.IntVar(&f.replicas, "replicas", 2, "number of server processes, from 2 (1 with --serve)")
 	fl.StringVar(&f.once, "once", "redeem", "single use: redeem, or off to see what passes without it")
+	_ = c.RegisterFlagCompletionFunc("once", cobra.FixedCompletions([]string{"redeem", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	fl.StringVar(&f.without, "without", "", "bindings to switch off, to see what gets through: principal,expiry,request,audience,questions")
 	f.codec.add(c)
 	fl.StringVar(&f.store, "store", "", "store of spent states, sqlite:FILE; by default one in a temporary directory")
@@ -148,14 +148,4 @@ func interrupted(ctx context.Context, err error) error {
 		return &exitError{exitSystem, errors.New("interrupted")}
 	}
 	return err
-}
-
-// isTerminal reports whether w is a terminal that shows colours.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
 }

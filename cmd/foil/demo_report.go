@@ -25,7 +25,7 @@ type demoReport struct {
 }
 
 func newDemoReport(out, err io.Writer, json bool) *demoReport {
-	r := &demoReport{out: out, err: err, json: json, colour: isTerminal(out), live: isTerminal(err)}
+	r := &demoReport{out: out, err: err, json: json, colour: showsColours(out), live: showsColours(err)}
 	for _, a := range attack.Battery() {
 		r.name = max(r.name, len(a.Name))
 	}

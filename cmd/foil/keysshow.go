@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -186,7 +184,7 @@ func newKeysExportCmd() *cobra.Command {
 					return ringError(err)
 				}
 			}
-			if toTerminal(c.OutOrStdout()) {
+			if isTerminal(c.OutOrStdout()) {
 				fmt.Fprintln(c.ErrOrStderr(), "foil: warning: these are the secrets of the ring, and now they are on this terminal and in its history")
 			}
 			_, err = fmt.Fprint(c.OutOrStdout(), text)
@@ -197,14 +195,4 @@ func newKeysExportCmd() *cobra.Command {
 	c.Flags().StringVar(&format, "format", "", "python or ring (required)")
 	_ = c.MarkFlagRequired("format") // fails for an unknown flag only
 	return c
-}
-
-// toTerminal reports whether what is written to w shows on a terminal.
-func toTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
 }
