@@ -133,14 +133,23 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyring: %s: %w", path, err)
 	}
-	file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|openFlags|noFollow, 0o600)
+	file, err := openLock(path)
 	if err != nil {
-		return nil, fmt.Errorf("keyring: %w", err)
+		return nil, err
 	}
 	for {
 		ok, err := tryLock(file)
-		if ok {
+		if ok && sameFile(file, path+".lock") {
 			break
+		}
+		if ok {
+			// Somebody removed it, and others may lock the one that is there
+			// now: this lock keeps nobody out.
+			file.Close()
+			if file, err = openLock(path); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if err == nil {
 			select {
@@ -153,10 +162,6 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		file.Close()
 		return nil, fmt.Errorf("keyring: %s.lock: %w", path, err)
 	}
-	if info, err := os.Stat(path); err == nil {
-		// Best effort: a root that rotates must not lock out the service.
-		_ = takeOwner(file, info)
-	}
 	dir, prefix := filepath.Dir(path), tempPrefix(path)
 	if entries, err := os.ReadDir(dir); err == nil {
 		for _, e := range entries {
@@ -166,6 +171,30 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		}
 	}
 	return func() { file.Close() }, nil
+}
+
+// openLock opens the lock file of path and gives it the owner of the ring, so that
+// a root that rotates does not lock out the service. What has a second name is
+// not ours alone, and is left as it is.
+func openLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|openFlags|noFollow, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("keyring: %w", err)
+	}
+	if info, err := os.Stat(path); err == nil && onlyName(file) {
+		_ = takeOwner(file, info) // best effort
+	}
+	return file, nil
+}
+
+// sameFile reports whether path names the open file.
+func sameFile(file *os.File, path string) bool {
+	a, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Lstat(path)
+	return err == nil && os.SameFile(a, b)
 }
 
 func tempPrefix(path string) string { return "." + filepath.Base(path) + ".tmp-" }

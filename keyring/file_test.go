@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -259,6 +260,73 @@ func TestFileOwnerStays(t *testing.T) {
 		if uid, gid := owner(t, p); uid != 12345 || gid != 12345 {
 			t.Errorf("%s belongs to %d:%d: the service cannot use it any more", p, uid, gid)
 		}
+	}
+}
+
+// A service that plants another file under the lock's name does not get it.
+func TestLockWithASecondName(t *testing.T) {
+	f, path := newFile(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file away: run the tests as root in a container")
+	}
+	victim := filepath.Join(filepath.Dir(path), "victim")
+	if err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Chown(path, 12345, 12345), os.Remove(path+".lock"), os.Link(victim, path+".lock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rotateFile(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	if uid, _ := owner(t, victim); uid != 0 {
+		t.Errorf("the file was given to %d", uid)
+	}
+}
+
+// Whoever waits for a lock that is then removed must not end up with one that
+// keeps nobody out.
+func TestLockRemovedWhileWaiting(t *testing.T) {
+	f, path := newFile(t)
+	held, entered, leave := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		_, err := f.Update(t.Context(), func(r *keyring.Ring) (*keyring.Ring, error) {
+			close(entered)
+			<-leave
+			return r, nil
+		})
+		held <- err
+	}()
+	<-entered
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			_, err := keyring.OpenFile(path).Update(t.Context(), func(r *keyring.Ring) (*keyring.Ring, error) {
+				if inside.Add(1) > 1 {
+					t.Error("two writers at once")
+				}
+				time.Sleep(20 * time.Millisecond) // so that two would meet
+				inside.Add(-1)
+				c, err := r.Rotate(time.Now(), 0)
+				if err != nil {
+					return nil, err
+				}
+				return c.Ring, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond) // let them wait at the lock that is there
+	if err := os.Remove(path + ".lock"); err != nil {
+		t.Error(err)
+	}
+	close(leave)
+	wg.Wait()
+	if err := <-held; err != nil {
+		t.Error(err)
+	}
+	if r, err := f.Load(t.Context()); err != nil || r.Serial() != 3 {
+		t.Errorf("serial %v after two rotations, %v", r, err)
 	}
 }
 

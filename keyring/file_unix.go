@@ -29,6 +29,16 @@ func tryLock(f *os.File) (bool, error) {
 	return false, err
 }
 
+// onlyName reports whether f is a regular file with one name.
+func onlyName(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	have, ok := info.Sys().(*syscall.Stat_t)
+	return ok && have.Nlink == 1
+}
+
 // takeOwner gives f the owner and group of another file, if they differ.
 func takeOwner(f *os.File, like fs.FileInfo) error {
 	want, ok := like.Sys().(*syscall.Stat_t)

@@ -219,6 +219,11 @@ func acceptable(old, got *Ring) error {
 		if was := old.Key(k.id); was != nil && !was.secret.Equal(k.secret) {
 			return fmt.Errorf("keyring: key %q has other bytes than before", k.id)
 		}
+		for _, was := range old.keys {
+			if was.revoked && !k.revoked && was.secret.Equal(k.secret) {
+				return fmt.Errorf("keyring: key %q has the bytes of the revoked key %q; restart to accept that", k.id, was.id)
+			}
+		}
 	}
 	return nil
 }

@@ -170,6 +170,7 @@ func TestRefresherRefusesAlarmingChanges(t *testing.T) {
 		{"interop", "interop", edit(`"serial": 7`, next, `"interop": false`, `"interop": true`), nil},
 		{"revocation taken back", `"a" was taken back`, edit(`"serial": 7`, next, "[\n    \"a\"\n  ]", "[]"), nil},
 		{"other bytes", `"b" has other bytes`, edit(`"serial": 7`, next, b64(2), b64(3)), nil},
+		{"revoked bytes under another id", `the bytes of the revoked key "a"`, edit(`"serial": 7`, next, `"id": "a"`, `"id": "innocent"`), nil},
 		{"malformed", "malformed", nil, errors.New("keyring: malformed")},
 		{"nothing", "no ring", nil, nil},
 	} {

@@ -196,16 +196,17 @@ func (r *Ring) check() error {
 	if r.serial < 1 || r.serial > maxSerial {
 		return fmt.Errorf("keyring: serial must be between 1 and %d", int64(maxSerial))
 	}
+	const month = 30 * 24 * time.Hour
 	for _, d := range []struct {
-		name string
-		d    time.Duration
-		min  time.Duration
+		name     string
+		d        time.Duration
+		min, max time.Duration
 	}{
-		{"propagation", r.propagation, time.Second}, {"skew", r.skew, 0},
-		{"max_ttl", r.maxTTL, time.Second}, {"keep", r.keep, 0},
+		{"propagation", r.propagation, time.Second, month}, {"skew", r.skew, 0, month},
+		{"max_ttl", r.maxTTL, time.Second, month}, {"keep", r.keep, 0, maxDuration},
 	} {
-		if d.d < d.min || d.d > maxDuration || d.d%time.Second != 0 {
-			return fmt.Errorf("keyring: %s must be whole seconds between %d and %d", d.name, d.min/time.Second, maxDuration/time.Second)
+		if d.d < d.min || d.d > d.max || d.d%time.Second != 0 {
+			return fmt.Errorf("keyring: %s must be whole seconds between %d and %d", d.name, d.min/time.Second, d.max/time.Second)
 		}
 	}
 	if len(r.keys) == 0 {

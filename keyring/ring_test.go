@@ -255,3 +255,26 @@ func TestNothingPrintsASecret(t *testing.T) {
 		t.Error("the id does not show")
 	}
 }
+
+// What a document may say must not overflow where it is used.
+func TestLongestDurations(t *testing.T) {
+	month := strings.NewReplacer(`"propagation":300`, `"propagation":2592000`, `"skew":60`, `"skew":2592000`, `"max_ttl":600`, `"max_ttl":2592000`, `"keep":86400`, `"keep":3162240000`).
+		Replace(doc(`[{"id":"a","secret":"` + b64(1) + `","seal_from":100}]`))
+	ring := mustParse(t, month)
+	r, err := keyring.NewRefresher(t.Context(), &fakeSource{ring: ring}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if _, err := ring.Rotate(start, 0); err != nil {
+		t.Error(err)
+	}
+	for _, more := range []string{`"propagation":2592001`, `"skew":2592001`, `"max_ttl":2592001`, `"keep":3162240001`} {
+		name, _, _ := strings.Cut(more, ":")
+		i := strings.Index(month, name)
+		end := i + strings.IndexByte(month[i:], ',')
+		if _, err := keyring.Parse([]byte(month[:i] + more + month[end:])); err == nil {
+			t.Errorf("%s was taken", more)
+		}
+	}
+}
