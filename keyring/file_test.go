@@ -284,49 +284,46 @@ func TestLockWithASecondName(t *testing.T) {
 // Whoever waits for a lock that is then removed must not end up with one that
 // keeps nobody out.
 func TestLockRemovedWhileWaiting(t *testing.T) {
-	f, path := newFile(t)
-	held, entered, leave := make(chan error, 1), make(chan struct{}), make(chan struct{})
-	go func() {
-		_, err := f.Update(t.Context(), func(r *keyring.Ring) (*keyring.Ring, error) {
-			close(entered)
-			<-leave
-			return r, nil
-		})
-		held <- err
-	}()
-	<-entered
+	_, path := newFile(t)
 	var inside atomic.Int32
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
+	write := func(entered chan<- struct{}, leave <-chan struct{}) <-chan error {
+		done := make(chan error, 1)
+		go func() {
 			_, err := keyring.OpenFile(path).Update(t.Context(), func(r *keyring.Ring) (*keyring.Ring, error) {
-				if inside.Add(1) > 1 {
-					t.Error("two writers at once")
-				}
-				time.Sleep(20 * time.Millisecond) // so that two would meet
-				inside.Add(-1)
-				c, err := r.Rotate(time.Now(), 0)
-				if err != nil {
-					return nil, err
-				}
-				return c.Ring, nil
+				inside.Add(1)
+				defer inside.Add(-1)
+				close(entered)
+				<-leave
+				return r, nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
+			done <- err
+		}()
+		return done
 	}
-	time.Sleep(50 * time.Millisecond) // let them wait at the lock that is there
+	signal := func() chan struct{} { return make(chan struct{}) }
+	in1, out1, in2, in3, out3 := signal(), signal(), signal(), signal(), signal()
+	first := write(in1, out1)
+	<-in1
+	second := write(in2, out3)        // waits at the lock that is there
+	time.Sleep(50 * time.Millisecond) // it has opened it by now, or sees the new one
 	if err := os.Remove(path + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	third := write(in3, out3) // makes a new one
+	<-in3
+	close(out1) // the second gets the old lock now
+	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	close(leave)
-	wg.Wait()
-	if err := <-held; err != nil {
-		t.Error(err)
+	time.Sleep(100 * time.Millisecond) // ten times the pause between its tries
+	if n := inside.Load(); n != 1 {
+		t.Errorf("%d writers at once", n)
 	}
-	if r, err := f.Load(t.Context()); err != nil || r.Serial() != 3 {
-		t.Errorf("serial %v after two rotations, %v", r, err)
+	close(out3)
+	for _, done := range []<-chan error{second, third} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
