@@ -20,6 +20,7 @@ var allowed = map[string][]string{
 	"internal/canonjson/jsongen": {},
 	"internal/secret":            {},
 	"internal/logtext":           {},
+	"internal/b64u":              {},
 	"internal/claims":            {"internal/canonjson"},
 
 	"replay":                    {},
@@ -30,7 +31,7 @@ var allowed = map[string][]string{
 	"keyring/keyringtest":       {"keyring"},
 
 	"":       {"replay", "claimcheck", "internal/canonjson", "internal/claims", "internal/logtext"},
-	"aesgcm": {"", "keyring", "internal/ringtable"},
+	"aesgcm": {"", "keyring", "internal/b64u", "internal/ringtable"},
 	"signed": {"", "keyring", "internal/ringtable"},
 
 	"internal/ringtable": {"", "keyring"},
@@ -43,10 +44,10 @@ var allowed = map[string][]string{
 	"observe/prom":            {"", "observe/internal/labels", "github.com/prometheus/client_golang/prometheus"},
 	"observe/otel":            {"", "observe/internal/labels", "go.opentelemetry.io/otel"},
 
-	"attack":           {"", "aesgcm", "signed", "keyring", "claimcheck", "internal/canonjson"},
-	"attack/plain":     {"", "internal/canonjson"},
+	"attack":           {"", "aesgcm", "signed", "keyring", "claimcheck"},
+	"attack/plain":     {""},
 	"attack/guarddoor": {"", "attack", "internal/canonjson"},
-	"attack/httpdoor":  {"", "attack"},
+	"attack/httpdoor":  {"attack"},
 	"attack/sdkdoor":   {"", "attack", "attack/httpdoor", "mcpsdk", "github.com/modelcontextprotocol/go-sdk"},
 	"attack/storefile": {"attack", "store/sqlite"},
 
@@ -60,7 +61,7 @@ var allowed = map[string][]string{
 
 // core is what a server takes in with the Guard and the default codec: the
 // standard library and nothing else, all the way down.
-var core = []string{"", "aesgcm", "signed", "keyring", "replay", "claimcheck", "internal/claims", "internal/canonjson", "internal/secret"}
+var core = []string{"", "aesgcm", "signed", "keyring", "replay", "claimcheck", "internal/claims", "internal/canonjson", "internal/secret", "internal/b64u", "internal/logtext", "internal/ringtable"}
 
 type pkg struct {
 	ImportPath string
