@@ -13,12 +13,20 @@ import (
 	"github.com/foilmcp/foil/keyring"
 )
 
-// What the first release of the demo must show.
+// required are all the attacks that need no ledger, no approvals and no OpenBao,
+// in their order.
 var required = []string{
-	"honest", "key-order", "white-space", "meta-changes", "tamper-each-part", "truncate", "tampered-suffix", "alias-spelling",
-	"version-swap", "kid-swap", "forge-unkeyed", "other-user", "other-issuer", "dropped-login", "late", "from-the-future",
-	"other-method", "other-target", "changed-argument", "number-games", "duplicate-key", "other-service", "retired-key",
-	"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "decline-then-accept", "fork", "no-state", "oversize",
+	"honest", "replica-killed", "key-order", "white-space", "escape-spelling", "meta-changes", "token-refresh",
+	"tamper-each-part", "truncate", "extend", "tampered-suffix", "alias-spelling", "version-swap", "kid-swap", "forge-unkeyed", "cross-format",
+	"other-user", "same-client-other-user", "other-issuer", "dropped-login", "added-login",
+	"late", "from-the-future",
+	"other-method", "other-target", "changed-argument", "added-argument", "removed-argument", "null-for-absent", "number-games", "lone-surrogate",
+	"duplicate-key", "case-twin", "two-states",
+	"other-service", "retired-key", "unknown-key", "revoked-key",
+	"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "replay-alias", "decline-then-accept", "fork",
+	"too-many-rounds", "past-deadline", "pre-answered", "reworded-question", "no-state",
+	"wrong-type", "oversize", "deep", "long-number",
+	"claim-theft", "oracle", "replay-swept", "store-down", "leak",
 }
 
 func TestBatteryIsComplete(t *testing.T) {
@@ -35,10 +43,8 @@ func TestBatteryIsComplete(t *testing.T) {
 			t.Errorf("%s is expected to be %v and stopped by %q", a.Name, a.must, a.StoppedBy)
 		}
 	}
-	for _, n := range required {
-		if !slices.Contains(names, n) {
-			t.Errorf("%s is missing", n)
-		}
+	if diff := cmp.Diff(required, names); diff != "" {
+		t.Errorf("the battery (-want +got):\n%s", diff)
 	}
 	if got := Named("fork", "honest"); len(got) != 2 || got[0].Name != "honest" || got[1].Name != "fork" {
 		t.Errorf("Named keeps neither the names nor the order: %d", len(got))
@@ -63,6 +69,10 @@ func TestExpect(t *testing.T) {
 		{"replay-alias", Mode{Once: foil.Off}, "refused"},
 		{"two-states", Mode{}, "refused or not-visible"},
 		{"pre-answered", Mode{}, "asked-again"},
+		{"case-twin", Mode{}, "refused"},
+		{"case-twin", Mode{Kind: foil.MethodResourcesRead}, "refused or not-visible"},
+		{"replay-swept", Mode{}, "refused or unavailable"},
+		{"store-down", Mode{Once: foil.Off}, "accepted"},
 	} {
 		if got := strings.Join(Named(test.name)[0].Expect(test.mode), " or "); got != test.want {
 			t.Errorf("%s in %+v: %q, want %q", test.name, test.mode, got, test.want)

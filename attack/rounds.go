@@ -50,17 +50,27 @@ func answers() []Attack {
 			run:     runPreAnswered,
 		},
 		{
-			Name: "reworded-question", Does: "answers a question whose wording has changed since", StoppedBy: "questions",
+			Name: "reworded-question", Does: "answers a question whose wording or form has changed since", StoppedBy: "questions",
 			must: []string{AskedAgain}, binding: foil.BindQuestions,
 			run: func(b *bout) (string, error) {
-				return b.unacted(func(f *flow) (*Request, error) {
-					other, err := reworded(f.questions)
-					if err != nil {
-						return nil, err
+				for _, change := range []struct{ what, member, value string }{
+					{"the wording", "message", `"Tidy up a little?"`},
+					{"the form", "requestedSchema", `{"type":"object","properties":{"less":{"type":"boolean"}}}`},
+				} {
+					v, err := b.unacted(func(f *flow) (*Request, error) {
+						other, err := reworded(f.questions, change.member, change.value)
+						if err != nil {
+							return nil, err
+						}
+						token, err := b.mint(f, func(m *Minting) { m.Questions = other })
+						return f.with(token), err
+					})
+					if err != nil || !b.expected(v) {
+						b.note("with %s", change.what)
+						return v, err
 					}
-					token, err := b.mint(f, func(m *Minting) { m.Questions = other })
-					return f.with(token), err
-				})
+				}
+				return b.verdict(read(b.last)), nil
 			},
 		},
 		{
@@ -181,8 +191,8 @@ func declined(questions json.RawMessage) (string, error) {
 	return string(text), err
 }
 
-// reworded changes the message of every question.
-func reworded(questions json.RawMessage) (json.RawMessage, error) {
+// reworded changes a member of every question.
+func reworded(questions json.RawMessage, member, value string) (json.RawMessage, error) {
 	var qs map[string]struct {
 		Method string                     `json:"method"`
 		Params map[string]json.RawMessage `json:"params"`
@@ -194,7 +204,7 @@ func reworded(questions json.RawMessage) (json.RawMessage, error) {
 		if q.Params == nil {
 			return nil, fmt.Errorf("a question has no params")
 		}
-		q.Params["message"] = json.RawMessage(`"Tidy up a little?"`)
+		q.Params[member] = json.RawMessage(value)
 	}
 	return json.Marshal(qs)
 }

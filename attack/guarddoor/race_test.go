@@ -1,0 +1,5 @@
+//go:build race
+
+package guarddoor_test
+
+func init() { raceEnabled = true }
