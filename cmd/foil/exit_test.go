@@ -29,6 +29,17 @@ func TestExitCodes(t *testing.T) {
 		{"unknown command", []string{"bogus"}, "", exitUsage},
 		{"group alone", []string{"token"}, "", exitUsage},
 		{"unknown flag", []string{"version", "--bogus"}, "", exitUsage},
+		{"version as a flag", []string{"--version"}, "", exitOK},
+		{"misspelt command with flags", []string{"keys", "nwe", "--ring", "x"}, "", exitUsage},
+		{"misspelt step with flags", []string{"keys", "rotate", "stgae", "--ring", "x"}, "", exitUsage},
+		{"help of no command", []string{"help", "nope"}, "", exitUsage},
+		{"completion of no shell", []string{"completion"}, "", exitUsage},
+		{"completion of no such shell", []string{"completion", "csh"}, "", exitUsage},
+		{"completion", []string{"completion", "zsh"}, "", exitOK},
+		{"no time", []string{"token", "open", "--secret-file", secret, "--at", ""}, forged, exitUsage},
+		{"no principal", []string{"token", "open", "--secret-file", secret}, `{"method":"tools/call","params":{"name":"x"},"audience":null,"token":"v1.x"}`, exitUsage},
+		{"not to be sealed", []string{"token", "seal", "--secret-file", secret}, strings.Replace(seal, "call", "list", 1), exitUsage},
+		{"life that the ring does not allow", []string{"token", "seal", "--secret-file", secret, "--ttl", "1h"}, seal, exitUsage},
 		{"extra argument", []string{"version", "x"}, "", exitUsage},
 		{"seal", []string{"token", "seal", "--secret-file", secret}, seal, exitOK},
 		{"refused", []string{"token", "open", "--secret-file", secret}, forged, exitRefused},
@@ -44,6 +55,9 @@ func TestExitCodes(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			if got := run(tt.args, strings.NewReader(tt.stdin), &stdout, &stderr); got != tt.want {
 				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", got, tt.want, stdout.String(), stderr.String())
+			}
+			if strings.Contains(stderr.String(), "foil: foil:") {
+				t.Errorf("says its name twice: %s", stderr.String())
 			}
 		})
 	}

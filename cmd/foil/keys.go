@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -20,9 +19,10 @@ func newKeysCmd() *cobra.Command {
 		Short: "Make, show, rotate, revoke and export keys",
 		Long: `Make, show and change the key ring of a server or a fleet.
 
---ring names where the ring is kept: a path or file:PATH for a file, which must be
-readable by its owner alone, or env:NAME for a document in an environment variable,
-which can be read and not changed.
+--ring names where the ring is kept: a path or file:PATH for a file, or env:NAME for
+a document in an environment variable, which can be read and not changed. A file must
+belong to the user that runs the server and be readable by that user alone. The shell
+does not expand ~ after file:.
 
 A rotation is one write. Servers follow it by themselves, by the clock: none needs to
 be told, reloaded or restarted.`,
@@ -36,37 +36,6 @@ be told, reloaded or restarted.`,
 	return group(c)
 }
 
-// ringFlag is the source that every command under foil keys needs.
-type ringFlag struct{ spec string }
-
-func (r *ringFlag) add(c *cobra.Command) {
-	c.Flags().StringVar(&r.spec, "ring", "", "key ring: a path, file:PATH or env:NAME (required)")
-	_ = c.MarkFlagRequired("ring") // fails for an unknown flag only
-}
-
-func (r *ringFlag) source() (keyring.Source, error) {
-	source, err := keyring.ParseSource(r.spec)
-	if err != nil {
-		return nil, usagef("--ring: %w", err)
-	}
-	return source, nil
-}
-
-func (r *ringFlag) store() (keyring.Store, error) {
-	source, err := r.source()
-	if err != nil {
-		return nil, err
-	}
-	store, ok := source.(keyring.Store)
-	if !ok {
-		return nil, usagef("--ring: %v can be read and not written", source)
-	}
-	return store, nil
-}
-
-// keysTimeout bounds the wait for a source, and for other writers.
-const keysTimeout = 30 * time.Second
-
 func newKeysNewCmd() *cobra.Command {
 	var ring ringFlag
 	var interop, asJSON bool
@@ -75,7 +44,7 @@ func newKeysNewCmd() *cobra.Command {
 		Use:   "new",
 		Short: "Make a ring with one key that seals at once",
 		Long: `Make a ring with one key that seals at once. A ring that exists is never
-overwritten: that is exit code 1.
+overwritten: that is exit code 1. The directory must exist.
 
 The four durations are promises that the schedule of every rotation is built on.
 They are whole seconds and the same for all servers of the ring.`,
@@ -108,9 +77,7 @@ They are whole seconds and the same for all servers of the ring.`,
 			if err != nil {
 				return usagef("%w", err)
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), keysTimeout)
-			defer cancel()
-			if err := store.Create(ctx, r); err != nil {
+			if err := ring.create(c.Context(), store, r); err != nil {
 				return ringError(err)
 			}
 			key := r.Keys()[0]

@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/foilmcp/foil/keyring"
 )
 
 func TestKeysExitCodes(t *testing.T) {
@@ -87,4 +92,35 @@ func TestKeysHelp(t *testing.T) {
 		}
 	}
 	walk(newKeysCmd())
+}
+
+// What is printed to be pasted is one word to a shell.
+func TestQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"file:/var/lib/ring.json": "file:/var/lib/ring.json",
+		"env:RING":                "env:RING",
+		"my ring":                 "'my ring'",
+		"it's":                    `'it'\''s'`,
+		"$HOME/x":                 "'$HOME/x'",
+		"~/x":                     "'~/x'",
+		"a;b":                     "'a;b'",
+		"":                        "''",
+	} {
+		if got := quote(word); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}
+
+// The error of a file that may not be read says whose it has to be.
+func TestPermissionIsExplained(t *testing.T) {
+	f := keyring.OpenFile("ring.json")
+	r := &ringFlag{"ring.json"}
+	err := r.explain(f, fmt.Errorf("keyring: %w", fs.ErrPermission))
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "belong to the user that runs the server") {
+		t.Errorf("%v", err)
+	}
+	if err := r.explain(f, nil); err != nil {
+		t.Errorf("%v", err)
+	}
 }

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ An interop ring rotates in three steps, by hand: stage, activate, retire.`,
 		Example: `  foil keys rotate --ring file:ring.json
   foil keys rotate --every 24h --ring file:ring.json
   foil keys rotate stage --ring file:interop.json`,
-		Args: cobra.NoArgs,
+		Args: noOtherCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("every") && every <= 0 {
 				return usagef("--every must be more than zero")
@@ -62,7 +63,7 @@ before the next step.`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return ring.change(c, asJSON, (*keyring.Ring).Stage, func(ch *keyring.Change) string {
-				return fmt.Sprintf("staged key %s, which opens\n%s", ch.Added, restart("foil keys rotate activate"))
+				return fmt.Sprintf("staged key %s, which opens\n%s", ch.Added, ring.restart("When all have", "activate"))
 			})
 		},
 	}
@@ -86,7 +87,7 @@ servers the new export and restart them, all of them, before the next step.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return ring.change(c, asJSON, (*keyring.Ring).Activate, func(ch *keyring.Change) string {
 				return fmt.Sprintf("activated key %s, which seals from %s\n%s", ch.Added, utcTime(ch.SealFrom),
-					restart(fmt.Sprintf("%v after the last restart: foil keys rotate retire", ch.Ring.MaxTTL())))
+					ring.restart(fmt.Sprintf("%v after the last restart", ch.Ring.MaxTTL()), "retire"))
 			})
 		},
 	}
@@ -111,7 +112,7 @@ own part: it refuses while tokens of servers that follow it may be under way.`,
 			return ring.change(c, asJSON, func(r *keyring.Ring, now time.Time) (*keyring.Change, error) {
 				return r.Retire(now, force)
 			}, func(ch *keyring.Change) string {
-				return "retired" + removed(ch) + "\n" + restart("")
+				return "retired" + removed(ch) + "\n" + ring.restart("", "")
 			})
 		},
 	}
@@ -129,7 +130,8 @@ func newKeysRevokeCmd() *cobra.Command {
 		Short: "Withdraw a key: nothing sealed under it opens any more",
 		Long: `Withdraw a key, for example because its secret got out. Servers that follow the
 ring stop honouring it with their next refresh, and without one after an hour at the
-latest (their MaxStale). If it is the key that seals, a new one takes over at once.
+latest (their MaxStale). KEY is the key's name in 'foil keys show', and not the KID of
+tokens and logs, which two keys can share. If it is the key that seals, a new one takes over at once.
 
 What that costs is printed: honest flows that are under way are refused and begin
 again.`,
@@ -137,7 +139,13 @@ again.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return ring.change(c, asJSON, func(r *keyring.Ring, now time.Time) (*keyring.Change, error) {
-				return r.Revoke(now, args[0])
+				ch, err := r.Revoke(now, args[0])
+				if errors.Is(err, keyring.ErrUnknownKey) {
+					if err := ring.notKID(r, args[0]); err != nil {
+						return nil, err
+					}
+				}
+				return ch, err
 			}, func(ch *keyring.Change) string {
 				if !ch.Changed() {
 					return fmt.Sprintf("key %s was revoked before", args[0])
@@ -147,10 +155,10 @@ again.`,
 					words += fmt.Sprintf("; key %s seals from %s", ch.Added, utcTime(ch.SealFrom))
 				}
 				if ch.Lost > 0 {
-					words += fmt.Sprintf("\nThis costs at most %d minutes of flows: those under way are refused and begin again.", ch.LostMinutes())
+					words += fmt.Sprintf("\nThis costs at most %s of flows: those under way are refused and begin again.", minutes(ch.LostMinutes()))
 				}
 				if ch.Ring.Interop() {
-					words += "\n" + restart("")
+					words += "\n" + ring.restart("", "")
 				}
 				return words
 			})
@@ -167,10 +175,8 @@ func (r *ringFlag) change(c *cobra.Command, asJSON bool, fn func(*keyring.Ring, 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), keysTimeout)
-	defer cancel()
 	var ch *keyring.Change
-	_, err = store.Update(ctx, func(ring *keyring.Ring) (*keyring.Ring, error) {
+	err = r.update(c.Context(), store, func(ring *keyring.Ring) (*keyring.Ring, error) {
 		var err error
 		if ch, err = fn(ring, time.Now()); err != nil {
 			return nil, err
@@ -195,10 +201,42 @@ func removed(ch *keyring.Change) string {
 }
 
 // restart says what is to be done by hand after a change of an interop ring.
-func restart(next string) string {
-	s := "Now run: foil keys export --format python, and restart every server that reads its keys at start."
-	if next != "" {
-		s += "\nWhen all have, " + next
+func (r *ringFlag) restart(when, step string) string {
+	s := "Now run: foil keys export --format python --ring " + quote(r.spec) +
+		"\nand restart with that every server that reads its keys at start."
+	if step != "" {
+		s += fmt.Sprintf("\n%s, run: foil keys rotate %s --ring %s", when, step, quote(r.spec))
 	}
 	return s
+}
+
+// notKID refuses the KID of a key of the ring in the place of the key's name: two keys
+// can have the same.
+func (r *ringFlag) notKID(ring *keyring.Ring, kid string) error {
+	var ids []string
+	for _, f := range tokenFormats {
+		for _, k := range ring.Keys() {
+			of, err := f.kid(k)
+			if err != nil {
+				return err
+			}
+			if strings.EqualFold(of, kid) {
+				ids = append(ids, k.ID())
+			}
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return nil
+	case 1:
+		return usagef("that is the KID of %s: foil keys revoke %s --ring %s", ids[0], ids[0], quote(r.spec))
+	}
+	return usagef("that is the KID of %s: name the one to revoke", strings.Join(ids, " and of "))
+}
+
+func minutes(n int) string {
+	if n == 1 {
+		return "1 minute"
+	}
+	return fmt.Sprintf("%d minutes", n)
 }

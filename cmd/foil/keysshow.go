@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -15,7 +14,7 @@ import (
 func newKeysShowCmd() *cobra.Command {
 	var ring ringFlag
 	var asJSON bool
-	var at string
+	var at atFlag
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Show which key does what, without secrets",
@@ -28,38 +27,28 @@ func newKeysShowCmd() *cobra.Command {
   closed    no longer opens; leaves the ring with a later rotation
   revoked   withdrawn: opens nothing
 
-KID is how tokens and log lines name the key (aesgcm).`,
+KID is how tokens and log lines name the key (aesgcm); 'foil keys revoke' takes KEY.`,
 		Example: `  foil keys show --ring file:ring.json
   foil keys show --ring file:ring.json --at 2026-11-30T14:02:00Z
   foil keys show --ring env:FOIL_RING --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			source, err := ring.source()
+			r, err := ring.load(c.Context())
 			if err != nil {
 				return err
 			}
-			clock, err := clockAt(at)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(c.Context(), keysTimeout)
-			defer cancel()
-			r, err := source.Load(ctx)
-			if err != nil {
-				return err
-			}
-			shown, err := describe(r, clock())
+			shown, err := describe(r, at.clock()())
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), shown)
 			}
-			return shown.print(c, source)
+			return shown.print(c, &ring)
 		},
 	}
 	ring.add(c)
-	addAt(c, &at)
+	at.add(c)
 	addJSON(c, &asJSON)
 	return c
 }
@@ -90,38 +79,48 @@ func describe(r *keyring.Ring, now time.Time) (*shownRing, error) {
 		Serial: r.Serial(), Interop: r.Interop(), Propagation: seconds(r.Propagation()), Skew: seconds(r.Skew()),
 		MaxTTL: seconds(r.MaxTTL()), Keep: seconds(r.Keep()), Revoked: append([]string{}, r.RevokedIDs()...),
 	}
-	sealing, err := r.Sealing(now)
-	if err == nil {
+	if sealing, err := r.Sealing(now); err == nil {
 		id := sealing.ID()
 		s.Sealing = &id
 	}
 	for _, k := range r.Keys() {
-		until, _ := k.OpenUntil()
 		kid, err := aesgcm.KID(k)
 		if err != nil {
 			return nil, err
 		}
-		shown := shownKey{ID: k.ID(), KID: kid, SealFrom: utcTime(k.SealFrom()), OpenUntil: utcTime(until)}
-		switch {
-		case k.Revoked():
-			shown.State = "revoked"
-		case !k.Opens(now):
-			shown.State = "closed"
-		case k == sealing:
-			shown.State = "sealing"
-		case k.SealFrom().IsZero():
-			shown.State = "staged"
-		case k.SealFrom().After(now):
-			shown.State = "pending"
-		default:
-			shown.State = "opening"
+		shown := shownKey{ID: k.ID(), KID: kid, State: keyState(r, k, now), SealFrom: utcTime(k.SealFrom())}
+		if until, ok := k.OpenUntil(); ok && !k.Revoked() { // which opens nothing, whatever the schedule was
+			shown.OpenUntil = utcTime(until)
 		}
 		s.Keys = append(s.Keys, shown)
 	}
 	return s, nil
 }
 
-func (s *shownRing) print(c *cobra.Command, source any) error {
+// keyState says what a key of the ring does at now.
+func keyState(r *keyring.Ring, k *keyring.Key, now time.Time) string {
+	sealing, _ := r.Sealing(now) // nil: none
+	switch {
+	case k.Revoked():
+		return "revoked"
+	case !k.Opens(now):
+		return "closed"
+	case k == sealing:
+		return "sealing"
+	case k.SealFrom().IsZero():
+		return "staged"
+	case k.SealFrom().After(now):
+		return "pending"
+	default:
+		return "opening"
+	}
+}
+
+func (s *shownRing) print(c *cobra.Command, ring *ringFlag) error {
+	source, err := ring.source()
+	if err != nil {
+		return err
+	}
 	kind := ""
 	if s.Interop {
 		kind = ", interop"
@@ -165,16 +164,10 @@ func newKeysExportCmd() *cobra.Command {
   FOIL_RING="$(foil keys export --format ring --ring file:ring.json)" server`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			source, err := ring.source()
-			if err != nil {
-				return err
-			}
 			if format != "python" && format != "ring" {
 				return usagef("--format must be python or ring")
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), keysTimeout)
-			defer cancel()
-			r, err := source.Load(ctx)
+			r, err := ring.load(c.Context())
 			if err != nil {
 				return err
 			}
@@ -194,5 +187,6 @@ func newKeysExportCmd() *cobra.Command {
 	ring.add(c)
 	c.Flags().StringVar(&format, "format", "", "python or ring (required)")
 	_ = c.MarkFlagRequired("format") // fails for an unknown flag only
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"python", "ring"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

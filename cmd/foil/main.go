@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addCompletion(root)
 	started := markStart(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -77,7 +79,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 	if exit.err != nil {
-		fmt.Fprintln(stderr, "foil:", exit.err)
+		// Errors of the package of that name have it already.
+		fmt.Fprintln(stderr, "foil:", strings.TrimPrefix(exit.err.Error(), "foil: "))
 	}
 	if exit.code == exitUsage {
 		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -13,6 +10,7 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/internal/canonjson"
+	"github.com/foilmcp/foil/keyring"
 )
 
 // The commands under foil token work on one token, away from any server. They
@@ -28,16 +26,39 @@ Each command reads one JSON object from standard input:
 
   method      tools/call, prompts/get or resources/read
   params      the request's params, taken as raw text
-  principal   the principal's string, or null for none
-  audience    the service, or null for none
+  principal   who asked: its parts, its string, or null for a server without login
+  audience    the service, as in foil.Options, or null for none
   state       seal: the handler's state
-  token       open, inspect: the requestState
+  token       open, inspect: the requestState; left out, it is that of params
+
+A whole JSON-RPC request will do with principal and audience added: its jsonrpc and
+id are passed over. seal and open need every member but an absent token, inspect
+the token alone.
+
+A principal is what the server's login knows of who asks:
+
+  {"client_id":"app","issuer":"https://login.example","subject":"alice"}
+                                             a login; what is unknown is left out
+  "[\"app\",\"https://login.example\",\"alice\"]"  the same as its string
+  "[\"\",\"https://login.example\",\"alice\"]"     no client
+  "[\"app\",null,null]"                        neither issuer nor subject
+  "[\"\",\"fixed\",\"local\"]"                   mcpsdk.Fixed("local"), as on stdio
+  null                                       mcpsdk.Anonymous
+
+The string is a JSON array in compact form: no spaces, "" for a missing client, null
+for a missing issuer or subject, and what is not ASCII as \u escapes. Any other
+string is used as it is, with a warning.
 
 Duplicate keys in the arguments, which a server refuses, are allowed here and
 reported as "ambiguous":true.`,
 		Example: `  foil token open --ring file:ring.json <request.json
   foil token open --ring file:ring.json --at 2026-11-30T14:02:00Z <request.json
-  echo '{"token":"v1.…"}' | foil token inspect`,
+  echo '{"token":"v1.…"}' | foil token inspect
+  echo '{"method":"tools/call","params":{"name":"purge","arguments":{}},"audience":"storage",
+    "principal":{"client_id":"app","issuer":"https://login.example","subject":"alice"},
+    "state":"s"}' | foil token seal --ring file:ring.json
+  echo '{"method":"tools/call","params":{"name":"purge","arguments":{}},"audience":"storage",
+    "principal":"[\"\",\"fixed\",\"local\"]","state":"s"}' | foil token seal --ring file:ring.json`,
 	}
 	c.AddCommand(newSealCmd(), newOpenCmd(), newInspectCmd())
 	return group(c)
@@ -46,20 +67,25 @@ reported as "ambiguous":true.`,
 func newSealCmd() *cobra.Command {
 	var k keyFlags
 	var codec codecFlag
-	var at string
+	var at atFlag
 	var ttl time.Duration
 	c := &cobra.Command{
 		Use:   "seal",
 		Short: "Seal a state: prints {\"token\":…}",
+		Long: `Seal a state as a server would: prints {"token":…}. Without --codec the token is
+encrypted. The object on standard input is described by 'foil token --help'.`,
 		Example: `  echo '{"method":"tools/call","params":{"name":"purge","arguments":{"prefix":"logs/"}},
     "principal":null,"audience":null,"state":"s"}' | foil token seal --ring file:ring.json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			in, err := readTokenInput(c.InOrStdin(), "state")
+			in, err := readTokenInput(c, "method", "params", "principal", "audience", "state")
 			if err != nil {
 				return err
 			}
-			g, _, err := in.guard(c, &k, codec.tokenFormat, at, ttl)
+			if err := in.sealable(); err != nil {
+				return err
+			}
+			g, _, err := in.guard(c, &k, codec.tokenFormat, at.clock(), ttl)
 			if err != nil {
 				return err
 			}
@@ -78,15 +104,20 @@ func newSealCmd() *cobra.Command {
 	}
 	k.add(c)
 	codec.add(c)
-	addAt(c, &at)
+	at.add(c)
+	addJSONAlways(c)
 	c.Flags().DurationVar(&ttl, "ttl", 0, "life of the token (default: 10m, or the ring's max_ttl if that is shorter)")
 	return c
 }
 
+// revocationHasNoTime is said where --at suggests otherwise.
+const revocationHasNoTime = `A ring does not record when a key was revoked. A revoked key opens nothing, whatever
+--at is: also before the revocation its tokens are unknown_key.`
+
 func newOpenCmd() *cobra.Command {
 	var k keyFlags
 	var format codecFlag
-	var at string
+	var at atFlag
 	c := &cobra.Command{
 		Use:   "open",
 		Short: "Open a token as a server would: prints its state, or the reason",
@@ -94,17 +125,22 @@ func newOpenCmd() *cobra.Command {
 without asking or telling any store of spent tokens. Prints
 
   {"ok":true,"state":…,"claims":{…}}   exit code 0
-  {"ok":false,"reason":…}              exit code 1`,
+  {"ok":false,"reason":…}              exit code 1
+
+The object on standard input is described by 'foil token --help'. Of a token with
+the reason unknown_key, 'foil token inspect' tells whether the ring lists its key.
+
+` + revocationHasNoTime,
 		Example: `  foil token open --ring file:ring.json <request.json
   foil token open --secret-file key.bin --at 1790495435.5 <request.json
   foil token open --codec signed --ring file:ring.json <request.json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			in, err := readTokenInput(c.InOrStdin(), "token")
+			in, err := readTokenInput(c, "token", "method", "params", "principal", "audience")
 			if err != nil {
 				return err
 			}
-			g, codec, err := in.guard(c, &k, format.tokenFormat, at, 0)
+			g, codec, err := in.guard(c, &k, format.tokenFormat, at.clock(), 0)
 			if err != nil {
 				return err
 			}
@@ -113,7 +149,8 @@ without asking or telling any store of spent tokens. Prints
 	}
 	k.add(c)
 	format.add(c)
-	addAt(c, &at)
+	at.add(c)
+	addJSONAlways(c)
 	return c
 }
 
@@ -148,17 +185,17 @@ func (in *tokenInput) open(ctx context.Context, g *foil.Guard, codec foil.Codec,
 
 // guard builds the Guard that the request would have met, with single use off
 // and the clock at the given time.
-func (in *tokenInput) guard(c *cobra.Command, k *keyFlags, format *tokenFormat, at string, ttl time.Duration) (*foil.Guard, foil.Codec, error) {
-	now, err := clockAt(at)
+func (in *tokenInput) guard(c *cobra.Command, k *keyFlags, format *tokenFormat, now func() time.Time, ttl time.Duration) (*foil.Guard, foil.Codec, error) {
+	ring, err := k.load(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	codec, err := k.codec(c, format, now)
-	if err != nil {
-		return nil, nil, err
-	}
-	if codec == nil {
+	if ring == nil {
 		return nil, nil, usagef("no keys: give --ring SOURCE, --secret-file PATH or --secret-hex HEX")
+	}
+	codec, err := format.open(keyring.Fixed(ring), now)
+	if err != nil {
+		return nil, nil, err
 	}
 	g, err := foil.New(codec, &foil.Options{
 		Audience:           in.audience,
@@ -175,144 +212,7 @@ func (in *tokenInput) guard(c *cobra.Command, k *keyFlags, format *tokenFormat, 
 	return g, codec, nil
 }
 
-// A tokenInput is the JSON object on standard input.
-type tokenInput struct {
-	method     string
-	rawParams  []byte
-	target     string
-	arguments  []byte
-	answers    []byte
-	principal  foil.Principal
-	audience   string
-	noAudience bool
-	token      string
-	state      *string
-	ambiguous  bool
+// addJSONAlways takes the flag that other commands need.
+func addJSONAlways(c *cobra.Command) {
+	c.Flags().Bool("json", false, "print JSON, as without this flag")
 }
-
-const maxInput = 8 << 20
-
-var inputLimits = canonjson.Limits{MaxBytes: maxInput, MaxDepth: 80}
-
-// readTokenInput reads the object; need names the member that must be there.
-func readTokenInput(r io.Reader, need string) (*tokenInput, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxInput+1))
-	if err != nil {
-		return nil, fmt.Errorf("standard input: %w", err)
-	}
-	in := &tokenInput{principal: foil.Anonymous(), noAudience: true}
-	seen := map[string]bool{}
-	var bad error
-	err = canonjson.Object(text, &inputLimits, func(key string, value []byte) bool {
-		if seen[key] {
-			bad = fmt.Errorf("the member %q is given twice", key)
-			return false
-		}
-		seen[key] = true
-		if bad = in.set(key, value); bad != nil {
-			bad = fmt.Errorf("%s: %w", key, bad)
-		}
-		return bad == nil
-	})
-	if err == nil {
-		err = bad
-	}
-	if err == nil {
-		if err = in.params(); err != nil {
-			err = fmt.Errorf("params: %w", err)
-		}
-	}
-	if err == nil && !seen[need] {
-		err = fmt.Errorf("the member %q is missing", need)
-	}
-	if err != nil {
-		return nil, usagef("standard input: %w; it must be one JSON object, see 'foil token --help'", err)
-	}
-	return in, nil
-}
-
-func (in *tokenInput) set(key string, value []byte) (err error) {
-	switch key {
-	case "method":
-		in.method, err = str(value)
-	case "params":
-		in.rawParams = value
-	case "principal":
-		if !isNull(value) {
-			var p string
-			p, err = str(value)
-			in.principal = foil.PrincipalString(p)
-		}
-	case "audience":
-		if !isNull(value) {
-			in.audience, err = str(value)
-			in.noAudience = false
-			if err == nil && in.audience == "" {
-				err = errors.New("must not be empty; null is none")
-			}
-		}
-	case "token":
-		in.token, err = str(value)
-	case "state":
-		in.state = new(string)
-		*in.state, err = str(value)
-	default:
-		err = errors.New("no such member")
-	}
-	return err
-}
-
-// params picks out what a state is bound to; of duplicates the last wins, as in
-// the Python SDK.
-func (in *tokenInput) params() error {
-	if len(in.rawParams) == 0 || isNull(in.rawParams) {
-		return nil
-	}
-	var name, uri []byte
-	err := canonjson.Object(in.rawParams, &inputLimits, func(key string, v []byte) bool {
-		switch key {
-		case "name":
-			name = v
-		case "uri":
-			uri = v
-		case "arguments":
-			in.arguments = v
-		case "inputResponses":
-			in.answers = v
-		}
-		return true
-	})
-	if err != nil {
-		return err
-	}
-	target := name
-	if in.method == foil.MethodResourcesRead {
-		target = uri
-		in.arguments = nil
-	}
-	if target != nil {
-		if in.target, err = str(target); err != nil {
-			return fmt.Errorf("name or uri: %w", err)
-		}
-	}
-	if in.arguments != nil {
-		// What cannot be summed is refused where it is used.
-		sums, err := canonjson.Sum(in.arguments, nil)
-		in.ambiguous = err == nil && sums.Ambiguous
-	}
-	return nil
-}
-
-func (in *tokenInput) request() foil.Request {
-	return foil.Request{Method: in.method, Target: in.target, Arguments: in.arguments, Principal: in.principal, Answers: in.answers}
-}
-
-func str(value []byte) (string, error) {
-	if len(value) == 0 || value[0] != '"' {
-		return "", errors.New("must be a string")
-	}
-	s, _, err := canonjson.DecodeString(value)
-	return s, err
-}
-
-func isNull(value []byte) bool { return bytes.Equal(value, []byte("null")) }

@@ -10,38 +10,43 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/internal/claims"
+	"github.com/foilmcp/foil/keyring"
 )
 
 func newInspectCmd() *cobra.Command {
 	var k keyFlags
-	var at string
+	var at atFlag
 	c := &cobra.Command{
 		Use:   "inspect",
 		Short: "Tell what can be known of a token without a request",
 		Long: `Tell what can be known of a token without a request. Without keys that is its
 format, the key it names, and the fingerprint by which logs call it. With keys
-it is also what it claims, and whether its time is over. The formats are v1
-(aesgcm) and h1 (signed).
+it is also which key of the ring that is, what the token claims, and whether its
+time is over. The formats are v1 (aesgcm) and h1 (signed).
+
+A key that the ring still lists is named also if it opens nothing any more:
+
+  "opens":false,"reason":"unknown_key","key":"2026-11-30a","key_state":"revoked"
+
+The states are those of 'foil keys show'.
+
+` + revocationHasNoTime + `
 
 Exit code 0 if the token is well-formed and, with keys, opens; else 1.`,
 		Example: `  echo '{"token":"v1.…"}' | foil token inspect
   echo '{"token":"v1.…"}' | foil token inspect --ring file:ring.json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			in, err := readTokenInput(c.InOrStdin(), "token")
+			in, err := readTokenInput(c, "token")
 			if err != nil {
 				return err
 			}
-			now, err := clockAt(at)
+			ring, err := k.load(c)
 			if err != nil {
 				return err
 			}
 			format, known := formatOf(in.token)
-			codec, err := k.codec(c, format, now)
-			if err != nil {
-				return err
-			}
-			report, err := inspect(c, in.token, format, codec, now())
+			report, err := inspect(c, in.token, format, ring, at.clock())
 			if err == nil && known {
 				report.Format = format.short
 			}
@@ -58,7 +63,8 @@ Exit code 0 if the token is well-formed and, with keys, opens; else 1.`,
 		},
 	}
 	k.add(c)
-	addAt(c, &at)
+	at.add(c)
+	addJSONAlways(c)
 	return c
 }
 
@@ -71,6 +77,7 @@ type inspection struct {
 	Opens       *bool           `json:"opens,omitempty"`
 	Reason      foil.Reason     `json:"reason,omitempty"`
 	Key         string          `json:"key,omitempty"`
+	KeyState    string          `json:"key_state,omitempty"`
 	Claims      json.RawMessage `json:"claims,omitempty"`
 	Issued      string          `json:"issued,omitempty"`
 	Expires     string          `json:"expires,omitempty"`
@@ -90,7 +97,7 @@ func formatOf(token string) (f *tokenFormat, known bool) {
 	return tokenFormats[0], false
 }
 
-func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCodec, now time.Time) (*inspection, error) {
+func inspect(c *cobra.Command, token string, format *tokenFormat, ring *keyring.Ring, now func() time.Time) (*inspection, error) {
 	r := &inspection{Format: "unknown", Bytes: len(token), Fingerprint: foil.Fingerprint(token)}
 	if len(token) > foil.DefaultMaxToken {
 		r.Reason = foil.ReasonTooLarge
@@ -102,8 +109,15 @@ func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCode
 		return r, nil
 	}
 	r.KID = kid
-	if codec == nil {
+	if ring == nil {
 		return r, nil
+	}
+	codec, err := format.open(keyring.Fixed(ring), now)
+	if err != nil {
+		return nil, err
+	}
+	if r.Key, r.KeyState, err = named(ring, format, kid, now()); err != nil {
+		return nil, err
 	}
 	payload, err := codec.Open(c.Context(), token)
 	opens := err == nil
@@ -114,7 +128,6 @@ func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCode
 		}
 		return r, nil
 	}
-	r.Key = codec.RingID(kid)
 	r.Claims = payload
 	cl, err := claims.Parse(payload)
 	if err != nil {
@@ -125,7 +138,7 @@ func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCode
 		return r, nil
 	}
 	r.Issued, r.Expires = stamp(cl.IssuedAt), stamp(cl.Expires)
-	at := claims.Seconds(now)
+	at := claims.Seconds(now())
 	in := at < cl.Expires
 	if cl.Own {
 		r.Deadline = stamp(cl.Deadline)
@@ -133,6 +146,21 @@ func inspect(c *cobra.Command, token string, format *tokenFormat, codec ringCode
 	}
 	r.InTime = &in
 	return r, nil
+}
+
+// named returns the keys of the ring that a token calls kid, and what they do: one,
+// as a rule, also if it no longer opens.
+func named(ring *keyring.Ring, format *tokenFormat, kid string, now time.Time) (ids, states string, err error) {
+	var id, state []string
+	for _, k := range ring.Keys() {
+		switch of, err := format.kid(k); {
+		case err != nil:
+			return "", "", err
+		case of == kid:
+			id, state = append(id, k.ID()), append(state, keyState(ring, k, now))
+		}
+	}
+	return strings.Join(id, ","), strings.Join(state, ","), nil
 }
 
 // stamp is a claim's time for people.

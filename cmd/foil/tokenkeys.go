@@ -24,7 +24,6 @@ import (
 type ringCodec interface {
 	foil.Codec
 	foil.Prefixer
-	RingID(kid string) string
 }
 
 // A tokenFormat is a codec by name.
@@ -33,15 +32,16 @@ type tokenFormat struct {
 	short  string // as in the output of inspect
 	attack attack.Format
 	parse  func(token string) (kid string, err error)
+	kid    func(*keyring.Key) (string, error)
 	open   func(keyring.Current, func() time.Time) (ringCodec, error)
 }
 
 // tokenFormats are the codecs with keys from a ring; the first is the default.
 var tokenFormats = []*tokenFormat{
-	{"aesgcm", "v1", attack.AESGCM, aesgcm.Parse, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
+	{"aesgcm", "v1", attack.AESGCM, aesgcm.Parse, aesgcm.KID, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
 		return aesgcm.New(k, &aesgcm.Options{Now: now})
 	}},
-	{"signed", "h1", attack.Signed, signed.Parse, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
+	{"signed", "h1", attack.Signed, signed.Parse, signed.KID, func(k keyring.Current, now func() time.Time) (ringCodec, error) {
 		return signed.New(k, &signed.Options{Now: now})
 	}},
 }
@@ -91,23 +91,11 @@ func (k *keyFlags) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("ring", "secret-hex", "secret-file")
 }
 
-// codec returns a codec with the keys, or nil if none were given.
-func (k *keyFlags) codec(c *cobra.Command, format *tokenFormat, now func() time.Time) (ringCodec, error) {
-	ring, err := k.load(c)
-	if err != nil || ring == nil {
-		return nil, err
-	}
-	return format.open(keyring.Fixed(ring), now)
-}
-
+// load returns the ring with the keys, or nil if none were given.
 func (k *keyFlags) load(c *cobra.Command) (*keyring.Ring, error) {
 	switch {
 	case k.ring != "":
-		source, err := keyring.ParseSource(k.ring)
-		if err != nil {
-			return nil, usagef("--ring: %w", err)
-		}
-		return source.Load(c.Context())
+		return (&ringFlag{k.ring}).load(c.Context())
 	case len(k.secretHex) > 0:
 		fmt.Fprintln(c.ErrOrStderr(), "foil: warning: --secret-hex shows the secret to everyone who can list this machine's processes; --secret-file does not")
 		secrets := make([][]byte, len(k.secretHex))
@@ -162,23 +150,47 @@ func readSecret(path string) ([]byte, error) {
 	return b, nil
 }
 
-func addAt(c *cobra.Command, at *string) {
-	c.Flags().StringVar(at, "at", "", "take this for the present: RFC 3339, or Unix seconds with fractions")
+// atFlag is a time that is taken for the present.
+type atFlag struct {
+	given bool
+	time  time.Time
 }
 
-// clockAt returns a clock that stands at the given time, or the real one.
-func clockAt(at string) (func() time.Time, error) {
-	if at == "" {
-		return time.Now, nil
-	}
+func (f *atFlag) add(c *cobra.Command) {
+	c.Flags().Var(f, "at", "take this for the present: RFC 3339, or Unix seconds with fractions")
+	_ = c.RegisterFlagCompletionFunc("at", cobra.NoFileCompletions)
+}
+
+// Set implements pflag.Value.
+func (f *atFlag) Set(at string) error {
 	t, err := time.Parse(time.RFC3339Nano, at)
 	if err != nil {
 		s, ferr := strconv.ParseFloat(at, 64)
 		if ferr != nil || math.IsNaN(s) || math.Abs(s) > 1<<40 {
-			return nil, usagef("--at %q is neither RFC 3339, as 2026-11-30T14:02:00Z, nor Unix seconds, as 1790495435.5", at)
+			return errors.New("it is neither RFC 3339, as 2026-11-30T14:02:00Z, nor Unix seconds, as 1790495435.5")
 		}
 		whole := math.Floor(s)
 		t = time.Unix(int64(whole), int64(math.Round((s-whole)*1e9)))
 	}
-	return func() time.Time { return t }, nil
+	f.given, f.time = true, t
+	return nil
+}
+
+func (f *atFlag) String() string {
+	if !f.given {
+		return ""
+	}
+	return f.time.Format(time.RFC3339Nano)
+}
+
+// Type names the value in the help.
+func (f *atFlag) Type() string { return "time" }
+
+// clock returns a clock that stands at the given time, or the real one.
+func (f *atFlag) clock() func() time.Time {
+	if !f.given {
+		return time.Now
+	}
+	t := f.time
+	return func() time.Time { return t }
 }
