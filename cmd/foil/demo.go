@@ -128,6 +128,11 @@ func runDemo(c *cobra.Command, f *demoFlags, mode attack.Mode, store string) (er
 		return serveDemo(ctx, fleet, mode, f.codec.tokenFormat, c.OutOrStdout())
 	}
 	show := newDemoReport(c.OutOrStdout(), c.ErrOrStderr(), f.json)
+	in, err := introduce(ctx, fleet.bucket, fleet.URLs())
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	show.introduce(in)
 	if err := show.start(f.replicas, mode, f.codec.tokenFormat); err != nil {
 		return err
 	}
