@@ -16,6 +16,7 @@ import (
 	"github.com/foilmcp/foil/attack/plain"
 	"github.com/foilmcp/foil/attack/storefile"
 	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/replay"
 	"github.com/foilmcp/foil/signed"
 	"github.com/foilmcp/foil/store/sqlite"
 )
@@ -33,7 +34,7 @@ func site(t *testing.T, mode attack.Mode, wrap func(foil.Codec) foil.Codec) *att
 	return siteOf(t, attack.AESGCM, mode, wrap)
 }
 
-func siteOf(t *testing.T, format attack.Format, mode attack.Mode, wrap func(foil.Codec) foil.Codec) *attack.Config {
+func siteOf(t *testing.T, format attack.Format, mode attack.Mode, wrap func(foil.Codec) foil.Codec, stores ...func(replay.Store) replay.Store) *attack.Config {
 	t.Helper()
 	doc, minter, err := attack.NewRingFor(time.Now(), format)
 	if err != nil {
@@ -62,8 +63,12 @@ func siteOf(t *testing.T, format attack.Format, mode attack.Mode, wrap func(foil
 		if wrap != nil {
 			codec = wrap(codec)
 		}
+		var spent replay.Store = store.Replay()
+		for _, w := range stores {
+			spent = w(spent)
+		}
 		g, err := foil.New(codec, &foil.Options{
-			Audience: service, Replay: store.Replay(), Once: mode.Once, Without: mode.Without,
+			Audience: service, Replay: spent, Once: mode.Once, Without: mode.Without,
 			Logger: journal.Logger(), StoreTimeout: storeTimeout,
 		})
 		return g, store, err

@@ -214,6 +214,9 @@ func fetchMetrics(ctx context.Context, u string) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("metrics: %s", resp.Status)
+	}
 	return io.ReadAll(resp.Body)
 }
 
