@@ -78,6 +78,9 @@ func (r *demoReport) line(res *attack.Result) {
 	if by == "" {
 		by = "–"
 	}
+	if through(res) {
+		by = "nothing"
+	}
 	if res.Note != "" {
 		by += strings.Repeat(" ", max(0, 14-utf8.RuneCountInString(by))) + "  " + r.paint(res.Note, "2")
 	}
@@ -128,11 +131,18 @@ func (r *demoReport) end(results []attack.Result, took time.Duration) error {
 	return nil
 }
 
+// through reports whether an attack that something is to stop got through, every
+// time it was tried.
+func through(res *attack.Result) bool {
+	some, all, counted := strings.Cut(res.Got, " of ")
+	return res.StoppedBy != "" && (strings.HasPrefix(res.Got, attack.Accepted) || counted && some == all)
+}
+
 // passed names the attacks that something is to stop and that were accepted.
 func passed(results []attack.Result) []string {
 	var names []string
 	for _, res := range results {
-		if res.StoppedBy != "" && strings.HasPrefix(res.Got, attack.Accepted) {
+		if through(&res) {
 			names = append(names, res.Name)
 		}
 	}
