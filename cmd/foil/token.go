@@ -32,18 +32,18 @@ Each command reads one JSON object from standard input:
   token       open, inspect: the requestState; left out, it is that of params
 
 A whole JSON-RPC request will do with principal and audience added: its jsonrpc and
-id are passed over. seal and open need every member but an absent token, inspect
-the token alone.
+id are passed over. seal needs all members but token, open all but state, inspect the
+token alone.
 
 A principal is what the server's login knows of who asks:
 
   {"client_id":"app","issuer":"https://login.example","subject":"alice"}
-                                             a login; what is unknown is left out
+                                                   a login; what is unknown is left out
   "[\"app\",\"https://login.example\",\"alice\"]"  the same as its string
   "[\"\",\"https://login.example\",\"alice\"]"     no client
-  "[\"app\",null,null]"                        neither issuer nor subject
-  "[\"\",\"fixed\",\"local\"]"                   mcpsdk.Fixed("local"), as on stdio
-  null                                       mcpsdk.Anonymous
+  "[\"app\",null,null]"                            neither issuer nor subject
+  "[\"\",\"fixed\",\"local\"]"                     mcpsdk.Fixed("local"), as on stdio
+  null                                             mcpsdk.Anonymous
 
 The string is a JSON array in compact form: no spaces, "" for a missing client, null
 for a missing issuer or subject, and what is not ASCII as \u escapes. Any other
