@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/foilmcp/foil/claimcheck"
 	"github.com/foilmcp/foil/claimcheck/claimchecktest"
+	"github.com/foilmcp/foil/internal/faulttest"
 )
 
 // disk is what replicas of a fake store share and what survives a restart.
@@ -290,43 +288,16 @@ func newHarness(fault string) *claimchecktest.Harness {
 	return h
 }
 
-const faultEnv = "FOIL_CLAIMCHECKTEST_FAULT"
-
 // TestFaulty runs the suite against a fault, in a process of its own.
 func TestFaulty(t *testing.T) {
-	fault := os.Getenv(faultEnv) // none: the suite can be passed in full
+	fault := faulttest.Fault() // none: the suite can be passed in full
 	claimchecktest.Run(t, func(*testing.T) *claimchecktest.Harness { return newHarness(fault) })
 }
 
-func TestSuiteFindsEveryFault(t *testing.T) {
-	if os.Getenv(faultEnv) != "" {
-		return // this is the process of its own
-	}
-	for fault, finders := range faults {
-		t.Run(fault, func(t *testing.T) {
-			var names []string
-			for _, name := range finders {
-				names = append(names, regexp.QuoteMeta(strings.ReplaceAll(name, " ", "_")))
-			}
-			only := "^TestFaulty$/^(" + strings.Join(names, "|") + ")$"
-			cmd := exec.Command(os.Args[0], "-test.run="+only, "-test.timeout=10m")
-			cmd.Env = append(os.Environ(), faultEnv+"="+fault)
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Fatal("the suite passed")
-			}
-			for _, name := range finders {
-				want := fmt.Sprintf("--- FAIL: TestFaulty/%s (", strings.ReplaceAll(name, " ", "_"))
-				if !strings.Contains(string(out), want) {
-					t.Errorf("sub-test %q did not fail:\n%s", name, out)
-				}
-			}
-		})
-	}
-}
+func TestSuiteFindsEveryFault(t *testing.T) { faulttest.Find(t, faults) }
 
 func TestOnceOnlyStoresPassToo(t *testing.T) {
-	if os.Getenv(faultEnv) != "" {
+	if faulttest.Fault() != "" {
 		return
 	}
 	claimchecktest.Run(t, func(*testing.T) *claimchecktest.Harness {

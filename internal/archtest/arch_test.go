@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"internal/secret":            {},
 	"internal/logtext":           {},
 	"internal/b64u":              {},
+	"internal/faulttest":         {},
 	"internal/claims":            {"internal/canonjson"},
 
 	"replay":                    {},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil/internal/canonjson"
+	"github.com/foilmcp/foil/internal/canonjson/jsongen"
 )
 
 // size is that of each hostile document. All that matters here is proportional
@@ -145,8 +146,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 	for name, text := range map[string][]byte{
 		"small":   small,
-		"objects": objects64K(),
-		"floats":  floats(),
+		"objects": jsongen.Objects64K(),
+		"floats":  jsongen.Floats(),
 		"escapes": []byte(`{"Größe":"\ud83d\ude00\n","größer":"日本"}`),
 	} {
 		n := testing.AllocsPerRun(100, func() {
@@ -161,7 +162,7 @@ func TestNoAllocations(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	docs := [][]byte{small, objects64K(), floats(), []byte(`{"b":{"d":"\ud800","c":[1e400]},"a":5e-324}`)}
+	docs := [][]byte{small, jsongen.Objects64K(), jsongen.Floats(), []byte(`{"b":{"d":"\ud800","c":[1e400]},"a":5e-324}`)}
 	for _, doc := range docs {
 		want, err := canonjson.Sum(doc, nil)
 		if err != nil {

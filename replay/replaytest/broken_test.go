@@ -6,16 +6,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/foilmcp/foil/internal/faulttest"
 	"github.com/foilmcp/foil/replay"
 	"github.com/foilmcp/foil/replay/replaytest"
 )
@@ -279,37 +276,10 @@ func newHarness(fault string) *replaytest.Harness {
 	return h
 }
 
-const faultEnv = "FOIL_REPLAYTEST_FAULT"
-
 // TestFaulty runs the suite against a fault, in a process of its own.
 func TestFaulty(t *testing.T) {
-	fault := os.Getenv(faultEnv) // none: the suite can be passed in full
+	fault := faulttest.Fault() // none: the suite can be passed in full
 	replaytest.Run(t, func(*testing.T) *replaytest.Harness { return newHarness(fault) })
 }
 
-func TestSuiteFindsEveryFault(t *testing.T) {
-	if os.Getenv(faultEnv) != "" {
-		return // this is the process of its own
-	}
-	for fault, finders := range faults {
-		t.Run(fault, func(t *testing.T) {
-			var names []string
-			for _, name := range finders {
-				names = append(names, regexp.QuoteMeta(strings.ReplaceAll(name, " ", "_")))
-			}
-			only := "^TestFaulty$/^(" + strings.Join(names, "|") + ")$"
-			cmd := exec.Command(os.Args[0], "-test.run="+only, "-test.timeout=10m")
-			cmd.Env = append(os.Environ(), faultEnv+"="+fault)
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Fatal("the suite passed")
-			}
-			for _, name := range finders {
-				want := fmt.Sprintf("--- FAIL: TestFaulty/%s (", strings.ReplaceAll(name, " ", "_"))
-				if !strings.Contains(string(out), want) {
-					t.Errorf("sub-test %q did not fail:\n%s", name, out)
-				}
-			}
-		})
-	}
-}
+func TestSuiteFindsEveryFault(t *testing.T) { faulttest.Find(t, faults) }
