@@ -177,7 +177,7 @@ func (s *Store) commit(live []*op) (err error) {
 			s.rollback()
 		}
 	}()
-	if err := s.checkFile(); err != nil {
+	if err := s.checkFiles(); err != nil {
 		return err
 	}
 	c := s.conn
@@ -208,6 +208,7 @@ func (s *Store) rollback() {
 
 func (s *Store) drop() {
 	s.conn.close()
+	s.lock.drop()
 	s.conn = nil
 }
 

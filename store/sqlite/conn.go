@@ -25,6 +25,7 @@ const lockWait = 50 * time.Millisecond
 // conn is the one connection of a store, with its statements.
 type conn struct {
 	sql                     *sql.Conn
+	all                     []*sql.Stmt // each of the following
 	begin, commit, rollback *sql.Stmt
 	readMark, raiseMark     *sql.Stmt
 	use, dueIDs, sweepIDs   *sql.Stmt
@@ -72,6 +73,7 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	if err != nil {
 		_ = s.db.Close()
+		s.lock.release()
 		return err
 	}
 	return nil
@@ -96,15 +98,20 @@ func dsn(path string) string {
 func (s *Store) connectRetry(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errLocked)
 	defer cancel()
+	began := time.Now()
 	for {
 		c, err := s.connect(ctx)
 		if err == nil {
 			return c, nil
 		}
+		elsewhere := errors.Is(err, errElsewhere)
+		if elsewhere && (ctx.Err() != nil || time.Since(began) > elsewhereWait) {
+			return nil, err
+		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if !isBusy(err) {
+		if !isBusy(err) && !elsewhere {
 			return nil, err
 		}
 		pause := time.NewTimer(lockWait / 5)
@@ -117,6 +124,9 @@ func (s *Store) connectRetry(ctx context.Context) (*conn, error) {
 }
 
 func (s *Store) connect(ctx context.Context) (_ *conn, err error) {
+	if err := s.checkFile(s.path); err != nil {
+		return nil, err
+	}
 	sc, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, plain(err)
@@ -125,6 +135,7 @@ func (s *Store) connect(ctx context.Context) (_ *conn, err error) {
 	defer func() {
 		if err != nil {
 			c.close()
+			s.lock.drop()
 		}
 	}()
 	// Nothing is written before it is known whose file this is.
@@ -133,12 +144,15 @@ func (s *Store) connect(ctx context.Context) (_ *conn, err error) {
 	}
 	version, err := readVersion(ctx, sc)
 	if err != nil {
-		return nil, err
+		return nil, s.explain(ctx, sc, err)
 	}
 	if _, err := sc.ExecContext(ctx, "ROLLBACK"); err != nil {
 		return nil, plain(err)
 	}
 	if err := checkPragmas(ctx, sc); err != nil {
+		return nil, err
+	}
+	if err := s.hold(ctx, sc); err != nil {
 		return nil, err
 	}
 	if version < schemaVersion {
@@ -188,23 +202,16 @@ func checkSynchronous(ctx context.Context, sc *sql.Conn) error {
 }
 
 // close closes the connection for good; an open transaction is rolled back.
+// SQLite would keep a connection, with its locks, that still has statements,
+// and database/sql leaves closing those of a Conn to its user.
 func (c *conn) close() {
-	if c != nil {
-		_ = c.sql.Close()
+	if c == nil {
+		return
 	}
-}
-
-// checkFile reports whether the path still names the file that was opened. A
-// process that writes into a deleted file would not see what others spend.
-func (s *Store) checkFile() error {
-	now, err := os.Stat(s.path)
-	if err != nil {
-		return fmt.Errorf("database file is gone: %w", err)
+	for _, stmt := range c.all {
+		_ = stmt.Close()
 	}
-	if !os.SameFile(now, s.file) {
-		return errors.New("database file was replaced while it was open")
-	}
-	return nil
+	_ = c.sql.Close()
 }
 
 // code returns SQLite's primary result code, or 0.

@@ -48,3 +48,16 @@ func (s *Store) Waiting() int {
 func (s *Store) CheckSynchronous(ctx context.Context) error {
 	return checkSynchronous(ctx, s.conn.sql)
 }
+
+// Drop takes the connection away, as an error of SQLite does.
+func (s *Store) Drop(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.running {
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+	}
+	s.drop()
+}

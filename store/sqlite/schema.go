@@ -127,6 +127,7 @@ func (c *conn) prepare(ctx context.Context) error {
 		if err != nil {
 			return plain(err)
 		}
+		c.all = append(c.all, stmt)
 		*p.to = stmt
 	}
 	return nil

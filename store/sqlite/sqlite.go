@@ -22,6 +22,21 @@
 // moved, deleted or replaced under an open store is noticed, and every call is
 // an error from then on. A payload lies in the file as it was given.
 //
+// Processes see each other through the -wal and -shm companions, which SQLite
+// finds by name. Two that have the same file with different companions would
+// each accept a token. That happens if the single file is bind-mounted to
+// another path (mount its directory instead), if it has a second hard link, or
+// if somebody removes the companions while it is open. A hard link and changed
+// companions are noticed at Open and in every call, which then are errors. On
+// Linux, Open is also refused while another process has other companions, by
+// locks on bytes of the file far beyond its end; other systems lack such locks,
+// so there nobody may mount the file twice. The remedy is to stop every process
+// and start them again; one that ends by Close loses nothing, whereas commits
+// that are only in a removed -wal die with a killed process.
+//
+// Nothing else in the process may open the file: by POSIX, closing it would
+// drop the locks of the store.
+//
 // # Clocks
 //
 // The store forgets by its own clock less Options.Skew and records, in the same
@@ -90,9 +105,11 @@ type Store struct {
 	idle    chan struct{} // closed when the store is closed and run has ended
 
 	// Used by run alone.
-	conn     *conn
-	inserted int       // IDs written since the last sweep in passing
-	swept    time.Time // of the last sweep in passing
+	conn       *conn
+	companions companions    // of conn
+	lock       companionLock // held while conn is there
+	inserted   int           // IDs written since the last sweep in passing
+	swept      time.Time     // of the last sweep in passing
 }
 
 // Open opens the store at path, a plain file name, and creates or migrates it
@@ -161,7 +178,9 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	<-s.idle
 	s.conn.close()
-	if err := s.db.Close(); err != nil {
+	err := s.db.Close()
+	s.lock.release()
+	if err != nil {
 		return fmt.Errorf("sqlite: close: %w", err)
 	}
 	return nil
