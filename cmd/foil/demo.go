@@ -109,6 +109,7 @@ func (f *demoFlags) check() (mode attack.Mode, store string, err error) {
 }
 
 func runDemo(c *cobra.Command, f *demoFlags, mode attack.Mode, store string) (err error) {
+	defer stoppable(c)()
 	ctx := c.Context()
 	var logs io.Writer
 	if f.serve {

@@ -46,6 +46,7 @@ func newDemoReplicaCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			// A Ctrl-C at the terminal, and its end, reach all processes of
 			// the group. The parent decides: its end closes the pipe.
+			defer stoppable(c)()
 			signal.Ignore(os.Interrupt, syscall.SIGHUP)
 			return serveReplica(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},

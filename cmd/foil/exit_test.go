@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -61,4 +66,61 @@ func TestExitCodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A command that waits for input ends with an interrupt.
+func TestInterruptWhileWaiting(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		cmd := exec.Command(exe, "-test.run=^TestHelperWaits$")
+		cmd.Env = append(os.Environ(), "FOIL_TEST_WAIT="+secret)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // until it reads, most likely; it must end either way
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Errorf("%v: ended as if all were well", sig)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%v: it goes on waiting", sig)
+			_ = cmd.Process.Kill()
+			<-done
+		}
+		_ = in.Close()
+	}
+}
+
+// TestHelperWaits is that command, in a process of its own.
+func TestHelperWaits(t *testing.T) {
+	secret := os.Getenv("FOIL_TEST_WAIT")
+	if secret == "" {
+		return // only as a helper
+	}
+	fmt.Println("waiting")
+	os.Exit(run([]string{"token", "open", "--secret-file", secret}, os.Stdin, os.Stdout, os.Stderr))
 }

@@ -58,8 +58,6 @@ func usagef(format string, args ...any) error {
 var errRefused = &exitError{code: exitRefused}
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	root := newRootCmd()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -67,7 +65,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	addCompletion(root)
 	started := markStart(root)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exitOK
 	}
@@ -86,6 +84,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
 	return exit.code
+}
+
+// stoppable gives c a context that ends with an interrupt, for commands that have
+// something to clean up. All others end at once, even while they wait for input.
+func stoppable(c *cobra.Command) (stop func()) {
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	c.SetContext(ctx)
+	return stop
 }
 
 // markStart makes every command note that it began to run: an error before that
