@@ -1,17 +1,13 @@
 package storagejanitor
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // maxName is the length in bytes of the longest object name, as in S3. It also
@@ -26,6 +22,12 @@ type Object struct {
 	Name     string // path below the bucket's root, with slashes
 	Size     int64
 	Modified time.Time
+	// ID tells the file from another one that took its place with the same
+	// name, size and time of modification, and from itself with other content,
+	// permissions or links. It is the same on every machine that has the
+	// bucket. On systems that tell files apart by their names only, as Windows
+	// and AIX here, it is empty.
+	ID string
 }
 
 // A Filter says which objects are meant. The zero Filter means all.
@@ -55,8 +57,30 @@ func (f *Filter) match(o Object) bool {
 // the tokens and the program of the server itself elsewhere.
 //
 // A Bucket is safe for concurrent use. Others may change the directory at any
-// time.
-type Bucket struct{ root *os.Root }
+// time: no call waits for what they put there, such as a pipe in the place of a
+// directory.
+type Bucket struct {
+	root *os.Root
+	info fs.FileInfo // of the root
+
+	// between, if not nil, is called in the instants between a look at name, a
+	// component of a path, and the step that follows. Tests set it. The step
+	// fails with its error.
+	between func(step, name string) error
+}
+
+// The steps that follow a look.
+const (
+	stepEnter  = "enter"
+	stepRemove = "remove"
+)
+
+func (b *Bucket) looked(next, name string) error {
+	if b.between == nil {
+		return nil
+	}
+	return b.between(next, name)
+}
 
 // OpenBucket opens the directory, which must exist. Close releases it.
 func OpenBucket(dir string) (*Bucket, error) {
@@ -67,100 +91,16 @@ func OpenBucket(dir string) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storagejanitor: open bucket: %w", err)
 	}
-	return &Bucket{root}, nil
+	info, err := root.Stat(".")
+	if err != nil {
+		root.Close()
+		return nil, fmt.Errorf("storagejanitor: open bucket: %w", err)
+	}
+	return &Bucket{root: root, info: info}, nil
 }
 
 // Close releases the directory.
 func (b *Bucket) Close() error { return b.root.Close() }
-
-// List returns the objects that match, ordered by the bytes of their names. If
-// there are more than limit it returns the first limit of them and [ErrTooMany].
-func (b *Bucket) List(ctx context.Context, f Filter, limit int) ([]Object, error) {
-	var found []Object
-	err := b.walk(ctx, "", f.Prefix, func(o Object) error {
-		if !f.match(o) {
-			return nil
-		}
-		if len(found) == limit {
-			return ErrTooMany
-		}
-		found = append(found, o)
-		return nil
-	})
-	return found, err
-}
-
-// walk visits the objects below dir whose names begin with prefix, in order. It
-// reads no directory that cannot hold one.
-func (b *Bucket) walk(ctx context.Context, dir, prefix string, visit func(Object) error) error {
-	entries, err := b.readDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		name := path.Join(dir, e.Name())
-		if len(name) > maxName || !utf8.ValidString(name) {
-			continue
-		}
-		if e.IsDir() {
-			if below := name + "/"; strings.HasPrefix(below, prefix) || strings.HasPrefix(prefix, below) {
-				if err := b.walk(ctx, name, prefix, visit); err != nil {
-					return err
-				}
-			}
-			continue
-		}
-		if !strings.HasPrefix(name, prefix) {
-			continue
-		}
-		info, err := b.root.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-			continue // gone since the directory was read, or no object
-		}
-		if err != nil {
-			return fmt.Errorf("storagejanitor: list: %w", err)
-		}
-		if err := visit(Object{name, info.Size(), info.ModTime()}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readDir returns the entries of dir in the order of the object names that they
-// lead to: a directory sorts as its name with a slash, so that "a-b" comes
-// before "a/b".
-func (b *Bucket) readDir(dir string) ([]fs.DirEntry, error) {
-	at := cmp.Or(dir, ".")
-	// A directory that was swapped for a link after its parent was read is
-	// not followed.
-	if info, err := b.root.Lstat(at); dir != "" && (errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir()) {
-		return nil, nil
-	}
-	f, err := b.root.Open(at)
-	if dir != "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("storagejanitor: list: %w", err)
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
-	if err != nil {
-		return nil, fmt.Errorf("storagejanitor: list: %w", err)
-	}
-	key := func(e fs.DirEntry) string {
-		if e.IsDir() {
-			return e.Name() + "/"
-		}
-		return e.Name()
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(key(a), key(b)) })
-	return entries, nil
-}
 
 // A Fate is what became of an object that was to be deleted.
 type Fate uint8
@@ -173,43 +113,52 @@ const (
 	// Missing: there was no object of this name any more.
 	Missing
 	// Changed: the object is another one than was listed, in size, time of
-	// modification or kind. It was kept.
+	// modification, kind or ID. It was kept.
 	Changed
 )
 
 // Delete removes the object if it is still as it was listed: a regular file
-// with the same size and time of modification, reached through directories and
-// no links. The error tells why it Failed.
+// with the same size, time of modification and ID, reached through directories
+// and no links. The error tells why it Failed.
 //
-// The look and the removal are two steps, as file systems have no other: an
-// object that is replaced in the instant between them is removed.
+// The object's directory is held open from before the last look until after the
+// removal, so who moves or swaps a directory above cannot lead the removal
+// elsewhere. But the look and the removal are two steps, as file systems have no
+// other: a file, link or empty directory that takes the name of the object, in
+// that directory, in the instant between them is removed.
 func (b *Bucket) Delete(o Object) (Fate, error) {
 	if !fs.ValidPath(o.Name) || o.Name == "." {
 		return Failed, errors.New("storagejanitor: delete: not the name of an object")
 	}
-	for i, c := range o.Name {
-		if c != '/' {
-			continue
-		}
-		switch info, err := b.root.Lstat(o.Name[:i]); {
-		case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
-			return Missing, nil
-		case err != nil:
-			return Failed, fmt.Errorf("storagejanitor: delete: %w", err)
-		}
-	}
-	info, err := b.root.Lstat(o.Name)
-	if err == nil {
-		if !info.Mode().IsRegular() || info.Size() != o.Size || !info.ModTime().Equal(o.Modified) {
-			return Changed, nil
-		}
-		err = b.root.Remove(o.Name)
-	}
+	fate, err := b.remove(o)
 	switch {
 	case err == nil:
-		return Deleted, nil
+		return fate, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return Missing, nil
 	}
 	return Failed, fmt.Errorf("storagejanitor: delete: %w", err)
+}
+
+func (b *Bucket) remove(o Object) (Fate, error) {
+	dir, name := path.Split(o.Name)
+	d, err := b.openDir(strings.TrimSuffix(dir, "/"))
+	if err != nil {
+		return Failed, err
+	}
+	defer d.Close()
+	info, err := d.Lstat(name)
+	if err != nil {
+		return Failed, err
+	}
+	if !info.Mode().IsRegular() || info.Size() != o.Size || !info.ModTime().Equal(o.Modified) || b.id(info) != o.ID {
+		return Changed, nil
+	}
+	if err := b.looked(stepRemove, name); err != nil {
+		return Failed, err
+	}
+	if err := d.Remove(name); err != nil {
+		return Failed, err
+	}
+	return Deleted, nil
 }

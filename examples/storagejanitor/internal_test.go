@@ -1,12 +1,9 @@
 package storagejanitor
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestShown(t *testing.T) {
@@ -84,26 +81,6 @@ func TestFilterArguments(t *testing.T) {
 			t.Errorf("%+v: error %v, want one about %s", tc, err, tc.bad)
 		case err == nil && (f.Prefix != tc.prefix || !f.OlderThan.Equal(tc.want)):
 			t.Errorf("%+v: %+v", tc, f)
-		}
-	}
-}
-
-func TestPlanRoundTrip(t *testing.T) {
-	objects := []Object{
-		{"logs/a.log", 12, time.Unix(1785542400, 123456789)},
-		{"odd \u2028\"<name>\\", 0, time.Unix(-1, 5)},
-	}
-	raw, err := json.Marshal(newPlan(objects))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := decodePlan(raw)
-	if diff := cmp.Diff(objects, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	for _, bad := range []string{"", "{}", "null", `{"v":2,"objects":[{"n":"a","s":1,"t":1}]}`, `{"v":1,"objects":[]}`, `{"v":1,"objects":[{"n":"a","dir":1}]}`} {
-		if got, err := decodePlan([]byte(bad)); err == nil {
-			t.Errorf("decoded %q to %v", bad, got)
 		}
 	}
 }

@@ -26,12 +26,13 @@ type plannedItem struct {
 	Name     string `json:"n"`
 	Size     int64  `json:"s"`
 	Modified int64  `json:"t"` // Unix nanoseconds
+	ID       string `json:"i,omitempty"`
 }
 
 func newPlan(objects []Object) *plan {
 	p := &plan{Version: planVersion, Objects: make([]plannedItem, len(objects))}
 	for i, o := range objects {
-		p.Objects[i] = plannedItem{o.Name, o.Size, o.Modified.UnixNano()}
+		p.Objects[i] = plannedItem{o.Name, o.Size, o.Modified.UnixNano(), o.ID}
 	}
 	return p
 }
@@ -52,7 +53,7 @@ func (p *plan) objects() ([]Object, error) {
 	}
 	objects := make([]Object, len(p.Objects))
 	for i, o := range p.Objects {
-		objects[i] = Object{o.Name, o.Size, time.Unix(0, o.Modified)}
+		objects[i] = Object{o.Name, o.Size, time.Unix(0, o.Modified), o.ID}
 	}
 	return objects, nil
 }

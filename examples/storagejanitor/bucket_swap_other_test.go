@@ -1,0 +1,5 @@
+//go:build !unix
+
+package storagejanitor
+
+func addSwaps(map[string]func(*swapper)) {}
