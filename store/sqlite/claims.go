@@ -36,9 +36,13 @@ func (cs *Claims) Issue(ctx context.Context, payload []byte, ttl time.Duration) 
 	// Never nil: the column takes no NULL. A copy: the transaction may outlive
 	// this call.
 	payload = append([]byte{}, payload...)
-	err = cs.s.write(ctx, func(c *conn) error {
+	var room bool
+	err = cs.s.write(ctx, func(c *conn) (err error) {
+		if room, err = cs.room(c, int64(len(payload))); err != nil || !room {
+			return err
+		}
 		expires := ceilMillis(cs.s.opts.Now().Add(ttl))
-		_, err := c.issue.ExecContext(context.Background(), key[:], expires, payload)
+		_, err = c.issue.ExecContext(context.Background(), key[:], expires, payload)
 		return err
 	})
 	if code(err) == sqlite3.SQLITE_FULL {
@@ -47,7 +51,30 @@ func (cs *Claims) Issue(ctx context.Context, payload []byte, ttl time.Duration) 
 	if err != nil {
 		return "", err
 	}
+	if !room {
+		return "", claimcheck.ErrFull
+	}
 	return claim, nil
+}
+
+// room reports whether a payload of so many bytes has room, after deleting as
+// much of what is due as that takes. Nothing else is deleted.
+func (cs *Claims) room(c *conn, bytes int64) (bool, error) {
+	o := &cs.s.opts
+	now := o.Now().UnixMilli()
+	for {
+		var claims, total int64
+		if err := c.total.QueryRowContext(context.Background()).Scan(&claims, &total); err != nil {
+			return false, fmt.Errorf("reading what the claims come to: %w", err)
+		}
+		if claims < int64(o.MaxClaims) && bytes <= o.MaxClaimTotalBytes-total {
+			return true, nil
+		}
+		n, err := c.sweep(c.sweepClaims, now, passingIDs)
+		if err != nil || n == 0 {
+			return false, err
+		}
+	}
 }
 
 // Redeem implements [claimcheck.Store].
@@ -97,8 +124,22 @@ func (cs *Claims) Revoke(ctx context.Context, claim string) error {
 	})
 }
 
-// Ping implements [claimcheck.Pinger]; see [Store.Ping].
-func (cs *Claims) Ping(ctx context.Context) error { return cs.s.Ping(ctx) }
+// Ping implements [claimcheck.Pinger]: it writes, see [Store.Ping], and returns
+// claimcheck.ErrFull while there is no room for a claim.
+func (cs *Claims) Ping(ctx context.Context) error {
+	var room bool
+	err := cs.s.write(ctx, func(c *conn) (err error) {
+		if err = c.writePing(); err != nil {
+			return err
+		}
+		room, err = cs.room(c, 1)
+		return err
+	})
+	if err == nil && !room {
+		err = claimcheck.ErrFull
+	}
+	return err
+}
 
 // IdempotentRedeem implements [claimcheck.IdempotentRedeemer]; it reports true.
 func (cs *Claims) IdempotentRedeem() bool { return true }

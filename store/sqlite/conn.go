@@ -29,6 +29,8 @@ type conn struct {
 	begin, commit, rollback *sql.Stmt
 	readMark, raiseMark     *sql.Stmt
 	use, dueIDs, sweepIDs   *sql.Stmt
+	ping                    *sql.Stmt
+	total                   *sql.Stmt
 	issue, bind, payload    *sql.Stmt
 	revoke, sweepClaims     *sql.Stmt
 

@@ -87,6 +87,9 @@ func fullChild(path string) error {
 	if first, err := use(refused); first || err == nil {
 		return fmt.Errorf("Use on a full disk = %v, %v", first, err)
 	}
+	if err := s.Ping(context.Background()); err == nil {
+		return errors.New("Ping on a full disk = nil")
+	}
 	limit.Cur = old
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err

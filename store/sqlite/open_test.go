@@ -77,7 +77,7 @@ func TestOpenTakesAnyFileName(t *testing.T) {
 }
 
 func TestOpenRefusesNegativeOptions(t *testing.T) {
-	for _, o := range []sqlite.Options{{Skew: -1}, {Timeout: -1}, {MaxClaimBytes: -1}} {
+	for _, o := range []sqlite.Options{{Skew: -1}, {Timeout: -1}, {MaxClaimBytes: -1}, {MaxClaims: -1}, {MaxClaimTotalBytes: -1}} {
 		if _, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "foil.db"), &o); err == nil {
 			t.Errorf("Open with %+v succeeded", o)
 		}
@@ -145,8 +145,8 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 	if err := open(t, path, nil).Close(); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, raw(t, path), "PRAGMA user_version = 2")
-	wantOpenError(t, path, "schema version 2 is newer than this program knows (1)")
+	execute(t, raw(t, path), "PRAGMA user_version = 3")
+	wantOpenError(t, path, "schema version 3 is newer than this program knows (2)")
 	execute(t, raw(t, path), "PRAGMA user_version = 0")
 	wantOpenError(t, path, "schema version 0")
 }

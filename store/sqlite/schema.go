@@ -12,7 +12,7 @@ const applicationID = 0x666f696c
 
 // schemaVersion is the newest schema that this program knows. It is kept in
 // SQLite's user_version.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // schema holds the steps: schema[n] leads from version n to n+1. A step is
 // never changed once released. Times are Unix milliseconds, rounded so that
@@ -37,6 +37,29 @@ var schema = [schemaVersion][]string{{
 		payload BLOB    NOT NULL CHECK (typeof(payload) = 'blob')
 	)`,
 	`CREATE INDEX claim_expires ON claim (expires)`,
+}, {
+	// What Ping writes: as much as a spent ID may touch, and random, because
+	// SQLite leaves out the writing of what is there already.
+	`CREATE TABLE ping (
+		one   INTEGER PRIMARY KEY CHECK (one = 1),
+		count INTEGER NOT NULL CHECK (typeof(count) = 'integer'),
+		pad   BLOB    NOT NULL CHECK (typeof(pad) = 'blob')
+	)`,
+	`INSERT INTO ping (one, count, pad) VALUES (1, 0, randomblob(16384))`,
+	// What the claims come to, kept by the database itself, so that it is right
+	// whoever deletes.
+	`CREATE TABLE claim_total (
+		one    INTEGER PRIMARY KEY CHECK (one = 1),
+		claims INTEGER NOT NULL CHECK (typeof(claims) = 'integer' AND claims >= 0),
+		bytes  INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0)
+	)`,
+	`INSERT INTO claim_total (one, claims, bytes) SELECT 1, count(*), coalesce(sum(length(payload)), 0) FROM claim`,
+	`CREATE TRIGGER claim_issued AFTER INSERT ON claim BEGIN
+		UPDATE claim_total SET claims = claims + 1, bytes = bytes + length(new.payload) WHERE one = 1;
+	END`,
+	`CREATE TRIGGER claim_dropped AFTER DELETE ON claim BEGIN
+		UPDATE claim_total SET claims = claims - 1, bytes = bytes - length(old.payload) WHERE one = 1;
+	END`,
 }}
 
 // readVersion returns the schema version of the file, 0 if it is empty. It
@@ -117,6 +140,9 @@ func (c *conn) prepare(ctx context.Context) error {
 		{&c.dueIDs, `SELECT EXISTS (SELECT 1 FROM spent WHERE expires <= ?1)`},
 		{&c.sweepIDs, `DELETE FROM spent WHERE id IN (SELECT id FROM spent WHERE expires <= ?1 ORDER BY expires LIMIT ?2)`},
 
+		{&c.ping, `UPDATE ping SET count = count + 1, pad = randomblob(length(pad)) WHERE one = 1`},
+
+		{&c.total, `SELECT claims, bytes FROM claim_total WHERE one = 1`},
 		{&c.issue, `INSERT INTO claim (key, expires, by, payload) VALUES (?1, ?2, NULL, ?3)`},
 		{&c.bind, `UPDATE claim SET by = ?3 WHERE key = ?1 AND expires > ?2 AND by IS NULL`},
 		{&c.payload, `SELECT by, payload FROM claim WHERE key = ?1 AND expires > ?2`},

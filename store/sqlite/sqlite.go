@@ -62,9 +62,11 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultTimeout       = 5 * time.Second
-	DefaultSkew          = replay.DefaultSkew
-	DefaultMaxClaimBytes = claimcheck.DefaultMaxPayloadBytes
+	DefaultTimeout            = 5 * time.Second
+	DefaultSkew               = replay.DefaultSkew
+	DefaultMaxClaimBytes      = claimcheck.DefaultMaxPayloadBytes
+	DefaultMaxClaims          = claimcheck.DefaultMaxClaims
+	DefaultMaxClaimTotalBytes = claimcheck.DefaultMaxTotalBytes
 )
 
 // ErrClosed is returned by every call on a store that was closed.
@@ -87,6 +89,14 @@ type Options struct {
 	// MaxClaimBytes is the length of the longest payload that Claims takes; a
 	// longer one is claimcheck.ErrTooLarge. Zero means DefaultMaxClaimBytes.
 	MaxClaimBytes int
+
+	// MaxClaims and MaxClaimTotalBytes bound what Claims has parked at one
+	// time in the whole file, by whichever process, redeemed claims included
+	// until their ttl ends; beyond is claimcheck.ErrFull. Bytes are those of
+	// payloads; the file is somewhat larger. Zero means DefaultMaxClaims and
+	// DefaultMaxClaimTotalBytes.
+	MaxClaims          int
+	MaxClaimTotalBytes int64
 }
 
 // Store is one SQLite file. It is safe for concurrent use.
@@ -121,7 +131,7 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Skew < 0 || o.Timeout < 0 || o.MaxClaimBytes < 0 {
+	if o.Skew < 0 || o.Timeout < 0 || o.MaxClaimBytes < 0 || o.MaxClaims < 0 || o.MaxClaimTotalBytes < 0 {
 		return nil, errors.New("sqlite: negative option")
 	}
 	if o.Now == nil {
@@ -135,6 +145,12 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	}
 	if o.MaxClaimBytes == 0 {
 		o.MaxClaimBytes = DefaultMaxClaimBytes
+	}
+	if o.MaxClaims == 0 {
+		o.MaxClaims = DefaultMaxClaims
+	}
+	if o.MaxClaimTotalBytes == 0 {
+		o.MaxClaimTotalBytes = DefaultMaxClaimTotalBytes
 	}
 	if path == "" || strings.HasPrefix(path, ":") || strings.HasPrefix(path, "file:") {
 		return nil, fmt.Errorf("sqlite: %q is not a file name", path)
@@ -156,10 +172,19 @@ func (s *Store) Replay() *Replay { return &Replay{s} }
 // Claims returns the store of parked payloads.
 func (s *Store) Claims() *Claims { return &Claims{s} }
 
-// Ping reports whether a write could succeed now: it takes the write lock and
-// gives it back.
+// Ping reports whether a write could succeed now: it makes one, of about the
+// size of what spending an ID may write, and commits it. On a full disk it is
+// an error.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.write(ctx, func(*conn) error { return nil })
+	return s.write(ctx, (*conn).writePing)
+}
+
+func (c *conn) writePing() error {
+	n, err := changed(c.ping.ExecContext(context.Background()))
+	if err == nil && n != 1 {
+		err = errors.New("database lacks the row that Ping writes")
+	}
+	return err
 }
 
 // Close lets the calls in progress finish and closes the file. Calls after it
