@@ -199,7 +199,6 @@ func calls() []call {
 			principal: is(wtf), audience: is(wtf), state: wtf, questions: questions},
 		{name: "odd resource", method: foil.MethodResourcesRead, target: wtf, principal: is(wtf), audience: is(wtf), state: wtf},
 		{name: "empty principal", method: foil.MethodToolsCall, target: "t", principal: is(""), state: "s"},
-		{name: "empty login", method: foil.MethodToolsCall, target: "t", login: oauth("", "", ""), state: "s"},
 		{name: "client alone", method: foil.MethodToolsCall, target: "t", login: oauth("client-a", "", ""), state: "s"},
 		{name: "no issuer", method: foil.MethodToolsCall, target: "t", login: oauth("client-a", "", "alice"), state: "s"},
 		{name: "odd login", method: foil.MethodToolsCall, target: "t", login: oauth(`a"\`, "https://ü.example/<&>", "アリス\x7f"), state: "s"},

@@ -21,11 +21,11 @@ var (
 	Ops     = []string{"seal", "open", "check"}
 	Causes  = []string{"unavailable", "canceled", "internal"}
 	Reasons = []string{
-		string(foil.ReasonAmbiguous), string(foil.ReasonTooLarge), string(foil.ReasonMalformed),
+		string(foil.ReasonTooLarge), string(foil.ReasonAmbiguous), string(foil.ReasonMalformed),
 		string(foil.ReasonUnknownKey), string(foil.ReasonTampered), string(foil.ReasonNotYetValid),
 		string(foil.ReasonExpired), string(foil.ReasonMethod), string(foil.ReasonTarget),
-		string(foil.ReasonArguments), string(foil.ReasonAudience), string(foil.ReasonPrincipal),
-		string(foil.ReasonPrincipalMissing), string(foil.ReasonRound), string(foil.ReasonFlowExpired),
+		string(foil.ReasonArguments), string(foil.ReasonAudience), string(foil.ReasonPrincipalMissing),
+		string(foil.ReasonPrincipal), string(foil.ReasonRound), string(foil.ReasonFlowExpired),
 		string(foil.ReasonReplayed),
 	}
 	stores   = []string{"replay", "claimcheck"}
