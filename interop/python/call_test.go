@@ -205,7 +205,8 @@ func calls() []call {
 	}
 	for i := range list {
 		list[i].secrets = []string{secretA, secretB}[i%2:]
-		list[i].now = epoch.Add(time.Duration(i) * 1_234_567_891 * time.Microsecond)
+		// foil mints in milliseconds, so only there both sides write one text.
+		list[i].now = epoch.Add(time.Duration(i) * 1_234_567 * time.Millisecond)
 	}
 	return list
 }
