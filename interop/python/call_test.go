@@ -206,7 +206,7 @@ func calls() []call {
 	for i := range list {
 		list[i].secrets = []string{secretA, secretB}[i%2:]
 		// foil mints in milliseconds, so only there both sides write one text.
-		list[i].now = epoch.Add(time.Duration(i) * 1_234_567 * time.Millisecond)
+		list[i].now = epoch.Truncate(time.Millisecond).Add(time.Duration(i) * 1_234_567 * time.Millisecond)
 	}
 	return list
 }
