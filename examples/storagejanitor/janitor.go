@@ -140,6 +140,7 @@ type ListInput struct {
 type ListOutput struct {
 	Objects   []ListedObject `json:"objects"`
 	Truncated bool           `json:"truncated" jsonschema:"there are more objects than are listed: use a longer prefix"`
+	Unread    *Unread        `json:"unread,omitempty" jsonschema:"what could not be read: objects that are in it are not listed"`
 }
 
 // A ListedObject is one object of a list.
@@ -154,10 +155,11 @@ func (j *Janitor) list(ctx context.Context, _ *mcp.CallToolRequest, in ListInput
 		return nil, nil, err
 	}
 	objects, err := j.bucket.List(ctx, Filter{Prefix: in.Prefix}, listLimit)
+	unread, err := j.unread(ctx, err)
 	if err != nil && !errors.Is(err, ErrTooMany) {
 		return nil, nil, j.broken(ctx, errBucket, err)
 	}
-	out := &ListOutput{Objects: make([]ListedObject, len(objects)), Truncated: err != nil}
+	out := &ListOutput{Objects: make([]ListedObject, len(objects)), Truncated: err != nil, Unread: unread}
 	for i, o := range objects {
 		out.Objects[i] = ListedObject{visible(o.Name), o.Size, o.Modified.UTC()}
 	}

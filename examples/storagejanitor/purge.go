@@ -70,15 +70,17 @@ func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeI
 // the call: they cannot be about this plan.
 func (j *Janitor) plan(ctx context.Context, req *mcp.CallToolRequest, filter Filter) (*mcp.CallToolResult, *PurgeOutput, error) {
 	objects, err := j.bucket.List(ctx, filter, j.o.MaxObjects)
+	unread, err := j.unread(ctx, err)
 	switch {
 	case errors.Is(err, ErrTooMany):
 		return refused(fmt.Sprintf("More than %d objects match, and one purge takes no more: use a longer prefix. Nothing was deleted.", j.o.MaxObjects))
 	case err != nil:
 		return nil, nil, j.broken(ctx, errBucket, err)
 	case len(objects) == 0:
-		return finished(&PurgeOutput{Outcome: OutcomeNothing}, "Nothing to purge: no object matches.")
+		return finished(&PurgeOutput{Outcome: OutcomeNothing, Unread: unread}, "Nothing to purge: no object matches."+unread.text())
 	}
 	s := newState(objects)
+	s.Unread = unread
 	switch err := j.keep(ctx, s, newPlan(objects)); {
 	case errors.Is(err, claimcheck.ErrTooLarge):
 		return refused("The list of the objects is too long to keep for one confirmation: use a longer prefix. Nothing was deleted.")
@@ -159,7 +161,7 @@ func (j *Janitor) carryOut(ctx context.Context, s *state) (*mcp.CallToolResult, 
 		return nil, nil, j.broken(ctx, errClaims, err)
 	}
 
-	out := &PurgeOutput{Outcome: OutcomePurged}
+	out := &PurgeOutput{Outcome: OutcomePurged, Unread: s.Unread}
 	for i, o := range objects {
 		if ctx.Err() != nil { // the client cancelled the call: stop at once
 			out.Left = len(objects) - i

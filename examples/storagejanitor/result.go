@@ -24,6 +24,8 @@ type PurgeOutput struct {
 	Changed Group  `json:"changed" jsonschema:"planned, but changed since the person saw the list, and kept"`
 	Failed  Group  `json:"failed" jsonschema:"planned, but could not be deleted"`
 	Left    int    `json:"left" jsonschema:"planned, but not reached before the call was cancelled"`
+
+	Unread *Unread `json:"unread,omitempty" jsonschema:"what could not be read when the list was made: nothing in it was planned"`
 }
 
 // A Group is objects that met the same fate.
@@ -79,6 +81,7 @@ func (p *PurgeOutput) text() string {
 	if p.Left > 0 {
 		fmt.Fprintf(&b, " The call was cancelled with %d left.", p.Left)
 	}
+	b.WriteString(p.Unread.text())
 	return b.String()
 }
 

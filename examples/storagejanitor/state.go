@@ -29,6 +29,7 @@ type state struct {
 	Objects int      `json:"objects"`
 	Bytes   int64    `json:"bytes"`
 	First   []string `json:"first"` // names, as shown
+	Unread  *Unread  `json:"unread,omitempty"`
 }
 
 // firstNames is how many names the question shows: as many as a person reads before
@@ -105,6 +106,9 @@ func (s *state) question(prefix string) *mcp.ElicitParams {
 		names += fmt.Sprintf(", … and %d more", more)
 	}
 	message := fmt.Sprintf("Purge %d object(s) %s? %s (%d bytes in all)", s.Objects, where(prefix), names, s.Bytes)
+	if s.Unread != nil {
+		message += "." + strings.TrimSuffix(s.Unread.text(), ".")
+	}
 	if s.Step == stepCount {
 		return form(message+". Type the number of objects to delete them for good.",
 			stepCount, map[string]any{"type": "integer", "title": "Number of objects"})
