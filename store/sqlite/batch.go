@@ -175,6 +175,7 @@ func (s *Store) commit(live []*op) (err error) {
 	defer func() {
 		if err != nil {
 			s.rollback()
+			s.salvage()
 		}
 	}()
 	if err := s.checkFiles(); err != nil {

@@ -129,3 +129,14 @@ func (s *Store) explain(ctx context.Context, sc *sql.Conn, err error) error {
 	}
 	return err
 }
+
+// salvage moves the commits that are in a log without its name to the database,
+// where they outlive this process. Closing would do so too, but only if no
+// other process has the file open just then. It must not be done if somebody
+// might write to the database through another log.
+func (s *Store) salvage() {
+	if !companionsAreCertain || s.conn == nil || s.companions.check() == nil {
+		return
+	}
+	_, _ = s.conn.sql.ExecContext(context.Background(), "PRAGMA wal_checkpoint(FULL)")
+}

@@ -83,3 +83,28 @@ func TestPingOnAFullDisk(t *testing.T) {
 	}
 	_, _ = io.WriteString(t.Output(), string(out))
 }
+
+// Ping writes no less than spending an ID does.
+func TestPingWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "foil.db")
+	s := open(t, path, nil)
+	size := func() int64 {
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := size()
+	mustUse(t, s, newID(), true)
+	used := size()
+	for range 2 {
+		at := size()
+		if err := s.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if use, ping := used-before, size()-at; ping < use {
+			t.Errorf("Ping added %d bytes to the log, Use %d", ping, use)
+		}
+	}
+}

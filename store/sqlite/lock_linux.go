@@ -24,6 +24,10 @@ const (
 	lockBytes = 1 << 61
 )
 
+// companionsAreCertain says that no store can have other companions than a
+// store that holds its companionLock.
+const companionsAreCertain = true
+
 // companionLock is one store's shared lock on the one byte of the database that
 // stands for its companions. That no other byte is locked says that everybody
 // has the same companions.

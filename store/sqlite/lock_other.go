@@ -4,6 +4,9 @@ package sqlite
 
 import "os"
 
+// companionsAreCertain says that another store may have other companions.
+const companionsAreCertain = false
+
 // companionLock is a lock that this system does not have: no lock of its
 // belongs to an open file rather than to the process, and SQLite must have the
 // process's own.

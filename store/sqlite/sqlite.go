@@ -31,8 +31,8 @@
 // Linux, Open is also refused while another process has other companions, by
 // locks on bytes of the file far beyond its end; other systems lack such locks,
 // so there nobody may mount the file twice. The remedy is to stop every process
-// and start them again; one that ends by Close loses nothing, whereas commits
-// that are only in a removed -wal die with a killed process.
+// and start them again. On Linux nothing is lost then, unless a process was
+// killed that had not noticed yet: the commits of a removed -wal die with it.
 //
 // Nothing else in the process may open the file: by POSIX, closing it would
 // drop the locks of the store.
@@ -202,6 +202,7 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 	<-s.idle
+	s.salvage()
 	s.conn.close()
 	err := s.db.Close()
 	s.lock.release()
