@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,7 +80,7 @@ func TestPingOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatalf("child: %v\n%s", err, out)
 	}
-	_, _ = io.WriteString(t.Output(), string(out))
+	_, _ = t.Output().Write(out)
 }
 
 // Ping writes no less than spending an ID does.
