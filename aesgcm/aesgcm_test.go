@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,6 +296,15 @@ func FuzzOpen(f *testing.F) {
 	f.Add(token)
 	f.Add("v1." + strings.Repeat("A", 43))
 	f.Add("v1.\r\n")
+	for _, file := range []string{"python-sdk.json", "sdk-tokens.json"} {
+		text, err := os.ReadFile("../testdata/vectors/" + file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`"(?:token|rs1|rs2)": "([^"]+)"`).FindAllSubmatch(text, -1) {
+			f.Add(string(m[1]))
+		}
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		payload, err := c.Open(ctx, s)
 		if err == nil {

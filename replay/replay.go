@@ -59,9 +59,8 @@ type Store interface {
 	Use(ctx context.Context, id []byte, expires time.Time) (first bool, err error)
 }
 
-// A Pinger is a Store that can tell whether [Store.Use] could succeed now. A
-// store that writes under a lock takes that lock and gives it back. Ping marks
-// nothing.
+// A Pinger is a Store that can tell whether [Store.Use] could succeed now. It does
+// what Use does, a lock and a durable write of the same size, and marks nothing.
 type Pinger interface {
 	Ping(ctx context.Context) error
 }

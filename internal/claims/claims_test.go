@@ -158,6 +158,19 @@ func TestRefused(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(full().Append(nil))
 	f.Add([]byte(`{"v":1,"iat":1,"exp":2,"m":"","t":"","a":"AAAAAAAAAAAAAAAAAAAAAA","s":""}`))
+	text, err := os.ReadFile("../../testdata/vectors/python-sdk.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var vectors []struct {
+		Claims string `json:"claims_json"`
+	}
+	if err := json.Unmarshal(text, &vectors); err != nil {
+		f.Fatal(err)
+	}
+	for _, v := range vectors {
+		f.Add([]byte(v.Claims))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := claims.Parse(text)
 		if err != nil {
