@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,7 +99,9 @@ func (v *vector) guard(t *testing.T, opts foil.Options) *foil.Guard {
 	}
 	opts.Logger = slog.New(slog.DiscardHandler)
 	opts.Once = foil.Off
-	opts.AmbiguousArguments = foil.Allow
+	if opts.AmbiguousArguments == foil.Default {
+		opts.AmbiguousArguments = foil.Allow
+	}
 	opts.NoAudience = v.Audience == nil
 	if v.Audience != nil {
 		opts.Audience = *v.Audience
@@ -142,6 +146,10 @@ func TestPythonTokensOpen(t *testing.T) {
 			}
 			if o.Round() != 1 {
 				t.Errorf("round %d, want 1", o.Round())
+			}
+			_, err = v.guard(t, foil.Options{AmbiguousArguments: foil.Refuse}).Open(context.Background(), v.request(t), v.Token)
+			if ambiguous := strings.Contains(v.Name, "duplicate"); errors.Is(err, foil.ErrAmbiguous) != ambiguous || err != nil && !ambiguous {
+				t.Errorf("as a server is set: %v", err)
 			}
 			late := v.guard(t, foil.Options{Now: func() time.Time { return unix(v.Now + v.TTL) }})
 			if _, err := late.Open(context.Background(), v.request(t), v.Token); foil.ReasonOf(err) != foil.ReasonExpired {
