@@ -11,7 +11,9 @@ help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
 .PHONY: test
-test: setup check unit ## Set up, check and test everything (under 5 minutes)
+test: ## Set up, check and test everything (under 5 minutes)
+	@$(MAKE) --no-print-directory -j2 setup check
+	@$(MAKE) --no-print-directory unit
 
 .PHONY: setup
 setup: ## Install what the tests use, and name what is missing
