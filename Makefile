@@ -24,16 +24,15 @@ check: ## gofmt, go vet, tidy go.mod
 	@test -z "$$(gofmt -s -l .)" || { echo "gofmt -s would change:"; gofmt -s -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
-	cd bench && $(GO) vet ./... && $(GO) mod tidy -diff
 
 .PHONY: lint
-lint: ## staticcheck, pinned in tools/go.mod (a minute more where nothing is built yet)
+lint: ## staticcheck, pinned in tools/go.mod, and the module of the benchmarks
 	$(STATICCHECK) ./...
+	cd bench && $(GO) vet ./... && $(GO) mod tidy -diff && $(GO) test ./...
 
 .PHONY: unit
 unit: ## Run the tests
 	$(GO) test ./...
-	cd bench && $(GO) test ./...
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler)
