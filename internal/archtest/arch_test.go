@@ -28,6 +28,8 @@ var allowed = map[string][]string{
 	"replay/replaytest":         {"replay"},
 	"claimcheck":                {},
 	"claimcheck/claimchecktest": {"claimcheck"},
+	"ledger":                    {},
+	"store":                     {},
 	"keyring":                   {"internal/secret"},
 	"keyring/keyringtest":       {"keyring"},
 
@@ -62,7 +64,7 @@ var allowed = map[string][]string{
 
 // core is what a server takes in with the Guard and the default codec: the
 // standard library and nothing else, all the way down.
-var core = []string{"", "aesgcm", "signed", "keyring", "replay", "claimcheck", "internal/claims", "internal/canonjson", "internal/secret", "internal/b64u", "internal/logtext", "internal/ringtable"}
+var core = []string{"", "aesgcm", "signed", "keyring", "replay", "claimcheck", "ledger", "internal/claims", "internal/canonjson", "internal/secret", "internal/b64u", "internal/logtext", "internal/ringtable"}
 
 type pkg struct {
 	ImportPath string
