@@ -29,7 +29,7 @@ func Parse(doc []byte) (*Ring, error) {
 	if len(doc) > maxDocument {
 		return nil, fmt.Errorf("keyring: document has more than %d bytes", maxDocument)
 	}
-	obj, err := object(doc, "version", "serial", "interop", "propagation", "skew", "max_ttl", "keep", "keys", "revoked")
+	obj, err := object(doc, "version", "serial", "interop", "storage", "propagation", "skew", "max_ttl", "keep", "keys", "revoked")
 	if err != nil {
 		return nil, fmt.Errorf("keyring: document: %w", err)
 	}
@@ -40,6 +40,7 @@ func Parse(doc []byte) (*Ring, error) {
 	r := &Ring{
 		serial:      p.number("serial", 1, maxSerial),
 		interop:     p.boolean("interop"),
+		storage:     obj["storage"] != nil && p.boolean("storage"),
 		propagation: p.seconds("propagation"),
 		skew:        p.seconds("skew"),
 		maxTTL:      p.seconds("max_ttl"),
@@ -108,6 +109,7 @@ func (r *Ring) Marshal() []byte {
 		Version     int      `json:"version"`
 		Serial      int64    `json:"serial"`
 		Interop     bool     `json:"interop"`
+		Storage     bool     `json:"storage,omitempty"`
 		Propagation int64    `json:"propagation"`
 		Skew        int64    `json:"skew"`
 		MaxTTL      int64    `json:"max_ttl"`
@@ -115,7 +117,7 @@ func (r *Ring) Marshal() []byte {
 		Keys        []key    `json:"keys"`
 		Revoked     []string `json:"revoked"`
 	}{
-		documentVersion, r.serial, r.interop, int64(r.propagation / time.Second), int64(r.skew / time.Second),
+		documentVersion, r.serial, r.interop, r.storage, int64(r.propagation / time.Second), int64(r.skew / time.Second),
 		int64(r.maxTTL / time.Second), int64(r.keep / time.Second), nil, append([]string{}, r.revoked...),
 	}
 	unix := func(t time.Time) *int64 {

@@ -32,7 +32,7 @@ const (
 )
 
 // maxDuration bounds the durations of a ring, so that no sum of them and of a time
-// can overflow. A storage ring may ask for a keep of a century.
+// can overflow.
 const maxDuration = 100 * 366 * 24 * time.Hour
 
 // A Ring is one version of the key document. It is immutable and safe for
@@ -40,6 +40,7 @@ const maxDuration = 100 * 366 * 24 * time.Hour
 type Ring struct {
 	serial      int64
 	interop     bool
+	storage     bool
 	propagation time.Duration
 	skew        time.Duration
 	maxTTL      time.Duration
@@ -66,6 +67,10 @@ type RingOptions struct {
 	// Interop marks a ring that is shared with replicas which do not enforce
 	// token identity, rounds and deadlines.
 	Interop bool
+	// Storage marks a ring whose keys seal what stores keep, and no tokens. Its
+	// keys open for as long as they are in it ([Ring.Drop]), so MaxTTL and Keep
+	// must not be set. It excludes Interop.
+	Storage bool
 }
 
 // NewRing returns a ring with one key that seals at once on every replica: its
@@ -75,12 +80,16 @@ func NewRing(now time.Time, o *RingOptions) (*Ring, error) {
 	if o != nil {
 		opt = *o
 	}
-	if opt.Keep == 0 && opt.Interop {
+	if opt.Storage && (opt.MaxTTL != 0 || opt.Keep > 0) {
+		return nil, errors.New("keyring: a storage ring has no MaxTTL and no Keep: its keys open for as long as they are in it")
+	}
+	if opt.Keep == 0 && (opt.Interop || opt.Storage) {
 		opt.Keep = -1
 	}
 	r := &Ring{
 		serial:      1,
 		interop:     opt.Interop,
+		storage:     opt.Storage,
 		propagation: orDefault(opt.Propagation, DefaultPropagation),
 		skew:        max(0, orDefault(opt.Skew, DefaultSkew)),
 		maxTTL:      orDefault(opt.MaxTTL, DefaultMaxTTL),
@@ -209,6 +218,12 @@ func (r *Ring) check() error {
 			return fmt.Errorf("keyring: %s must be whole seconds between %d and %d", d.name, d.min/time.Second, d.max/time.Second)
 		}
 	}
+	if r.storage && r.interop {
+		return errors.New("keyring: interop and storage exclude each other")
+	}
+	if r.storage && r.keep != 0 {
+		return errors.New("keyring: keep must be 0 in a storage ring, whose keys open for as long as they are in it")
+	}
 	if len(r.keys) == 0 {
 		return errors.New("keyring: a ring needs at least one key")
 	}
@@ -249,6 +264,9 @@ func (r *Ring) checkKey(i int, k *Key) error {
 	}
 	if k.from.IsZero() && !r.interop {
 		return bad("seal_from is missing; only an interop ring has staged keys")
+	}
+	if r.storage && !k.until.IsZero() {
+		return bad("open_until is not for a storage ring, whose keys open for as long as they are in it")
 	}
 	for _, t := range []struct {
 		name string

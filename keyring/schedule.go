@@ -12,6 +12,9 @@ var (
 	// ErrInterop says that the operation is not for this kind of ring: interop
 	// rings move by hand (Stage, Activate, Retire), all others by Rotate.
 	ErrInterop = errors.New("keyring: not for this kind of ring")
+	// ErrStorage says that the operation is not for this kind of ring: keys that
+	// seal tokens and keys that seal what stores keep end in different ways.
+	ErrStorage = errors.New("keyring: not for this kind of ring")
 	// ErrUnknownKey says that the ring has no key with the id.
 	ErrUnknownKey = errors.New("keyring: no such key")
 	// ErrTooEarly says that a step of an interop ring could break honest flows now.
@@ -72,6 +75,7 @@ func (c *Change) LostMinutes() int { return int((c.Lost + time.Minute - 1) / tim
 // same period does not miss each second turn); otherwise the Change is empty. Of
 // many replicas that all do this, one rotates.
 //
+// In a storage ring the earlier keys get no open_until: they open until [Ring.Drop].
 // An interop ring is refused with [ErrInterop].
 func (r *Ring) Rotate(now time.Time, every time.Duration) (*Change, error) {
 	if r.interop {
@@ -124,8 +128,16 @@ func (r *Ring) rotate(now time.Time, lead time.Duration) (*Change, error) {
 // of the new key: replicas that read their keys at start may know it already. The
 // operator has to restart them all.
 //
-// Revoking a revoked key changes nothing. An unknown id is [ErrUnknownKey].
+// Revoking a revoked key changes nothing. An unknown id is [ErrUnknownKey]. A storage
+// ring is refused with [ErrStorage]; see [Ring.RevokeStored].
 func (r *Ring) Revoke(now time.Time, id string) (*Change, error) {
+	if r.storage {
+		return nil, fmt.Errorf("%w: what key %q sealed could never be read again; rotate, and drop the key when no row uses it", ErrStorage, id)
+	}
+	return r.revoke(now, id)
+}
+
+func (r *Ring) revoke(now time.Time, id string) (*Change, error) {
 	k := r.Key(id)
 	if slices.Contains(r.revoked, id) {
 		return &Change{Ring: r}, nil
@@ -271,7 +283,7 @@ func (r *Ring) next() *Ring {
 func (r *Ring) add(c *Change, now, from time.Time) {
 	from = ceilSecond(from)
 	k := &Key{id: r.newID(now), secret: newSecret(), from: from}
-	if !r.interop {
+	if !r.interop && !r.storage {
 		r.closeBefore(from)
 		if s := r.successor(&Key{from: from}); s != nil && s.from.After(from) {
 			k.until = s.from.Add(r.maxTTL).Add(r.keep)

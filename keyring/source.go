@@ -31,7 +31,7 @@ type Store interface {
 	// calls it again, with what won, or returns an error. If fn returns the ring it
 	// was given, nothing is written; if it returns an error, neither, and that error
 	// is returned. The new ring must have the next serial and the same Interop
-	// ([CheckUpdate]). Without a document Update is an error and fn is not called.
+	// and Storage ([CheckUpdate]). Without a document Update is an error and fn is not called.
 	Update(ctx context.Context, fn func(*Ring) (*Ring, error)) (*Ring, error)
 	// Create stores the first document. If there is one already it is left alone
 	// and the error matches [ErrExists].
@@ -71,6 +71,8 @@ func CheckUpdate(old, updated *Ring) error {
 		return fmt.Errorf("keyring: update has serial %d, must be %d", updated.serial, old.serial+1)
 	case updated.interop != old.interop:
 		return errors.New("keyring: an update cannot change whether the ring is an interop ring")
+	case updated.storage != old.storage:
+		return errors.New("keyring: an update cannot change whether the ring is a storage ring")
 	case len(updated.Marshal()) > maxDocument:
 		return fmt.Errorf("keyring: ring would have more than %d bytes, which nobody reads; keys leave it as they close", maxDocument)
 	}
