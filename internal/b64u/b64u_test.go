@@ -51,6 +51,7 @@ func TestOneSpelling(t *testing.T) {
 func check(t *testing.T, text []byte) {
 	t.Helper()
 	got, err := b64u.Decode(nil, string(text))
+	checkFixed(t, text, got, err == nil)
 	if err != nil {
 		if got != nil {
 			t.Fatalf("%q: bytes with an error", text)
@@ -62,6 +63,19 @@ func check(t *testing.T, text []byte) {
 	}
 	if again := std.EncodeToString(got); again != string(text) {
 		t.Fatalf("%q was taken, whose one spelling is %q", text, again)
+	}
+}
+
+// checkFixed holds DecodeFixed to what Decode found.
+func checkFixed(t *testing.T, text, want []byte, good bool) {
+	t.Helper()
+	for n := range len(text) + 2 {
+		dst := make([]byte, n)
+		if ok := b64u.DecodeFixed(dst, text); ok != (good && n == len(want)) {
+			t.Fatalf("%q as %d bytes: %v", text, n, ok)
+		} else if ok && !bytes.Equal(dst, want) {
+			t.Fatalf("%q spells %x, not %x", text, want, dst)
+		}
 	}
 }
 
