@@ -56,6 +56,9 @@ type KeyLimits struct {
 	// MaxTTL is the longest life of a token for which retired keys are
 	// kept. Zero sets no bound.
 	MaxTTL time.Duration
+	// Keep is for how long after a token's life the key that sealed it still
+	// opens it, so that an outcome can be asked for. Zero sets no bound.
+	Keep time.Duration
 	// Skew is the largest difference between two clocks of the fleet. Zero
 	// leaves it to Options.Skew.
 	Skew time.Duration

@@ -45,6 +45,8 @@ const (
 	ReasonRound            Reason = "round"               // more rounds than the limit
 	ReasonFlowExpired      Reason = "flow_expired"        // the flow's deadline is over
 	ReasonReplayed         Reason = "replayed"            // spent already
+	ReasonAnswersChanged   Reason = "answers_changed"     // settled with other answers
+	ReasonUnauthorized     Reason = "unauthorized"        // Options.Authorize withholds the outcome
 )
 
 // A RejectedError carries the reason of a refusal. It matches [ErrInvalid], and
@@ -83,8 +85,9 @@ type WireError struct {
 func (e *WireError) Error() string { return e.Message }
 
 // Wire returns the frozen error to send to the client for err: one for every
-// refused state, one for ambiguous arguments, one for everything else. A nil
-// err gives nil. Each call returns a fresh value.
+// refused state, one for ambiguous arguments, one for an operation in progress
+// and one for an operation whose outcome is unknown, one for everything else. A
+// nil err gives nil. Each call returns a fresh value.
 //
 // The refusal equals that of the MCP Python SDK byte for byte.
 func Wire(err error) *WireError {
@@ -95,6 +98,8 @@ func Wire(err error) *WireError {
 		return &WireError{-32602, "Invalid params", json.RawMessage(`{"reason":"ambiguous_arguments"}`)}
 	case errors.Is(err, ErrInvalid):
 		return &WireError{-32602, "Invalid or expired requestState", json.RawMessage(`{"reason":"invalid_request_state"}`)}
+	case errors.Is(err, ErrOperation):
+		return wireOperation(err)
 	default:
 		return &WireError{-32603, "Internal error", json.RawMessage(`{"reason":"request_state_unavailable"}`)}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/foilmcp/foil/claimcheck"
 	"github.com/foilmcp/foil/internal/canonjson"
+	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/replay"
 )
 
@@ -28,20 +29,45 @@ type Options struct {
 	Replay replay.Store
 	// Once is how often a state may be presented; the default is Redeem.
 	Once Once
-	// StoreTimeout bounds each call of Replay; DefaultStoreTimeout if zero.
+	// StoreTimeout bounds each call of Replay and Ledger; DefaultStoreTimeout
+	// if zero.
 	StoreTimeout time.Duration
+
+	// Ledger remembers operations, for Once: Settle. What is said of Replay
+	// holds for it.
+	Ledger ledger.Store
+	// Lease is how long a process that executes an operation may be silent
+	// before it counts as unknown; DefaultLease if zero. It is renewed while
+	// the handler runs.
+	Lease time.Duration
+	// OutcomeRetention is how long a recorded outcome is kept, at least the
+	// flow limit and at most the ring's keep, after which no key opens the
+	// token that asks for it; by default DefaultOutcomeRetention, or the ring's
+	// keep if that is shorter.
+	OutcomeRetention time.Duration
+	// MaxOutcome is how many bytes of a result are recorded;
+	// DefaultMaxOutcome if zero. A longer result is sent once and cannot be
+	// repeated.
+	MaxOutcome int
+	// Authorize is asked, under Settle, before a recorded outcome is told
+	// again: may this caller still see it? An error refuses it. It may be nil.
+	Authorize func(ctx context.Context, req Request, o *Opened) error
+	// SettleAnonymous accepts Settle for requests that are Anonymous by name:
+	// whoever holds a state then gets its outcome.
+	SettleAnonymous bool
 
 	// Claims is the store of claim checks that handlers redeem through
 	// [Opened.Claims]. It may be nil.
 	Claims claimcheck.Store
 
-	// TTL, FlowLimit, MaxRounds and Without are the Guard's own policy; see
+	// TTL, FlowLimit, MaxRounds, Without and Resumable are the Guard's own policy; see
 	// [Policy] and the constants DefaultTTL, DefaultFlowLimit,
 	// DefaultMaxRounds.
 	TTL       time.Duration
 	FlowLimit time.Duration
 	MaxRounds int
 	Without   Binding
+	Resumable bool
 	// PolicyFor gives a policy of its own to a tool, prompt or resource. It
 	// is called with the request's method and target on every Seal and
 	// Open, must be fast, and must give the same answer on every replica.
@@ -80,6 +106,7 @@ type Guard struct {
 	base   Policy
 	limits canonjson.Limits
 	store  health
+	ledger health
 }
 
 // New returns a Guard that seals with codec. It fails for options that would
@@ -106,14 +133,22 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 		return nil, fmt.Errorf("foil: Options.MaxToken is more than %d", maxMaxToken)
 	case o.Without&^allBindings != 0:
 		return nil, fmt.Errorf("foil: unknown binding in Options.Without: %#x", uint8(o.Without&^allBindings))
-	case o.Skew < 0 || o.MaxToken < 0 || o.StoreTimeout < 0:
-		return nil, errors.New("foil: Skew, MaxToken and StoreTimeout must not be negative")
+	case o.Skew < 0 || o.MaxToken < 0 || o.StoreTimeout < 0 || o.Lease < 0 || o.OutcomeRetention < 0 || o.MaxOutcome < 0:
+		return nil, errors.New("foil: Skew, MaxToken, StoreTimeout, Lease, OutcomeRetention and MaxOutcome must not be negative")
+	case o.Lease > 0 && o.Lease < time.Second:
+		return nil, errors.New("foil: Options.Lease is less than a second, which a pause of the process would exceed")
 	}
 	if o.MaxToken == 0 {
 		o.MaxToken = DefaultMaxToken
 	}
 	if o.StoreTimeout == 0 {
 		o.StoreTimeout = DefaultStoreTimeout
+	}
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	if o.MaxOutcome == 0 {
+		o.MaxOutcome = DefaultMaxOutcome
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -122,7 +157,7 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 		o.Now = time.Now
 	}
 	g := &Guard{codec: codec, o: o}
-	g.base = Policy{TTL: o.TTL, FlowLimit: o.FlowLimit, MaxRounds: o.MaxRounds, Once: o.Once, Without: o.Without}.
+	g.base = Policy{TTL: o.TTL, FlowLimit: o.FlowLimit, MaxRounds: o.MaxRounds, Once: o.Once, Without: o.Without, Resumable: o.Resumable}.
 		over(Policy{FlowLimit: DefaultFlowLimit, MaxRounds: DefaultMaxRounds, Once: Redeem})
 	l := limitsOf(codec)
 	if err := g.base.within(l).check(l, &g.o); err != nil {
@@ -131,11 +166,16 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 	if e, ok := o.Replay.(replay.Ephemeral); ok && e.Ephemeral() && !l.Ephemeral {
 		return nil, errors.New("foil: a memory of spent tokens that dies with the process needs keys that do: use aesgcm.Ephemeral, or a durable store that all replicas share")
 	}
+	if e, ok := o.Ledger.(ledger.Ephemeral); ok && e.Ephemeral() && !l.Ephemeral {
+		return nil, errors.New("foil: a memory of operations that dies with the process needs keys that do: use aesgcm.Ephemeral, or a durable ledger that all replicas share")
+	}
 	if e, ok := o.Claims.(claimcheck.Ephemeral); ok && e.Ephemeral() && !l.Ephemeral {
 		// It fails closed, so it is no error: what is lost are honest flows.
 		o.Logger.Warn("claim checks die with this process and keys do not: what one replica parks, or a restart forgets, cannot be redeemed; give Options.Claims a store that all replicas share")
 	}
+	g.store.name, g.ledger.name = "replay", "ledger"
 	g.store.pinger, _ = o.Replay.(replay.Pinger)
+	g.ledger.pinger, _ = o.Ledger.(ledger.Pinger)
 	return g, nil
 }
 

@@ -16,6 +16,7 @@ const coolDown = time.Second
 // health remembers that a store failed, so that an outage looks the same to
 // every state that is presented, good or bad.
 type health struct {
+	name   string
 	pinger replay.Pinger // nil: the store cannot be asked
 
 	down   atomic.Bool
@@ -38,11 +39,10 @@ func (h *health) report(now time.Time, err error) {
 
 var errKnownDown = errors.New("it failed a moment ago")
 
-// ready reports whether the replay store may be called. While it is known to
+// ready reports whether a store may be called. While it is known to
 // be down it is asked, at most once per coolDown, whether it is back. A store
 // that cannot be asked gets one presentation in that time, good or bad.
-func (g *Guard) ready(ctx context.Context) error {
-	h := &g.store
+func (g *Guard) ready(ctx context.Context, h *health) error {
 	if !h.down.Load() {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (g *Guard) ready(ctx context.Context) error {
 	defer cancel()
 	began := g.begin()
 	err := h.pinger.Ping(ctx)
-	g.storeCall(ctx, "replay", "ping", began, err)
+	g.storeCall(ctx, h.name, "ping", began, err)
 	h.report(g.o.Now(), err)
 	return err
 }

@@ -119,6 +119,9 @@ func (m *Migration) KeyLimits() KeyLimits {
 	if l.MaxTTL == 0 || f.MaxTTL > 0 && f.MaxTTL < l.MaxTTL {
 		l.MaxTTL = f.MaxTTL
 	}
+	if l.Keep == 0 || f.Keep > 0 && f.Keep < l.Keep {
+		l.Keep = f.Keep
+	}
 	l.Skew = max(l.Skew, f.Skew)
 	l.Interop = l.Interop || f.Interop
 	// A memory of spent tokens may die only with the keys of all of them.

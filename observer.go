@@ -22,13 +22,16 @@ type Observer interface {
 	Failed(ctx context.Context, e Event, err error)
 	// StoreCall is called for each call of a store.
 	StoreCall(ctx context.Context, c StoreCall)
+	// Operation is called for each turn in the life of an operation under
+	// Settle.
+	Operation(ctx context.Context, e Event, status OperationStatus)
 }
 
 // An Event says what was sealed or opened. It holds nothing secret. Target is as
 // the client sent it, of any length and number: it must not become a label of a
 // metric.
 type Event struct {
-	Op     string // seal, open or check
+	Op     string // seal, open, check or conclude
 	Method string
 	Target string
 	KeyID  string // as in the token's clear part; "" if it names none
@@ -40,8 +43,8 @@ type Event struct {
 
 // A StoreCall is one call of a store.
 type StoreCall struct {
-	Store string // replay or claimcheck
-	Op    string // use, ping, redeem or revoke
+	Store string // replay, claimcheck or ledger
+	Op    string // use, attempt, ping; redeem, revoke; begin, get, step, renew, resume, finish
 	Took  time.Duration
 	Err   error // of the store; a refusal is none
 }
@@ -65,3 +68,6 @@ func (NoObserver) Failed(context.Context, Event, error) {}
 
 // StoreCall does nothing.
 func (NoObserver) StoreCall(context.Context, StoreCall) {}
+
+// Operation does nothing.
+func (NoObserver) Operation(context.Context, Event, OperationStatus) {}

@@ -41,6 +41,10 @@ func (r *recorder) StoreCall(_ context.Context, c foil.StoreCall) {
 	r.add("%s %s %v", c.Store, c.Op, c.Err)
 }
 
+func (r *recorder) Operation(_ context.Context, e foil.Event, status foil.OperationStatus) {
+	r.add("operation %s %s flow=%v round=%d: %s", e.Op, e.Target, e.Flow != "", e.Round, status)
+}
+
 func TestObserver(t *testing.T) {
 	r := new(recorder)
 	down := false

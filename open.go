@@ -28,6 +28,9 @@ func (g *Guard) Open(ctx context.Context, req Request, token string) (*Opened, e
 		c = &o.claims
 	}
 	g.report(ctx, "open", &req, token, c, began, err)
+	if o != nil {
+		g.operation(ctx, o, statusOf(o, err))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -43,50 +46,65 @@ func (g *Guard) open(ctx context.Context, req *Request, token string) (*Opened, 
 	if err != nil {
 		return nil, unavailable("policy", err)
 	}
-	if t.Once == Redeem {
-		// A client must not learn from a store's outage which of its
-		// states would have passed.
-		if err := g.ready(ctx); err != nil {
+	// A client must not learn from a store's outage which of its states would
+	// have passed.
+	switch t.Once {
+	case Redeem, Deferred:
+		if err := g.ready(ctx, &g.store); err != nil {
 			return nil, unavailable("replay store", err)
 		}
+	case Settle:
+		if err := g.ready(ctx, &g.ledger); err != nil {
+			return nil, unavailable("ledger", err)
+		}
 	}
-	o, err := g.verify(ctx, req, token, &t)
-	if err == nil && t.Once == Redeem {
+	o, late, err := g.verify(ctx, req, token, &t)
+	if err != nil {
+		return o, err
+	}
+	switch t.Once {
+	case Redeem:
 		err = g.spend(ctx, o)
+	case Settle:
+		err = g.settle(ctx, req, o, &t, late)
+	case Deferred:
+		o.deferral = newDeferral()
 	}
 	return o, err
 }
 
-// verify makes every check but single use.
-func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms) (*Opened, error) {
+// verify makes every check but single use. Under Settle, late is the reason why
+// an operation must not start now although its outcome may be told.
+func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms) (o *Opened, late Reason, err error) {
 	if len(token) > g.o.MaxToken {
-		return nil, Reject(ReasonTooLarge)
+		return nil, "", Reject(ReasonTooLarge)
 	}
 	sums, err := g.sums(req)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	answers, err := g.readAnswers(req.Answers)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	payload, err := g.codec.Open(ctx, token)
 	if err != nil {
-		return nil, codecFailure(err)
+		return nil, "", codecFailure(err)
 	}
-	o := &Opened{limits: &g.limits, checks: g.Claims()}
+	o = &Opened{g: g, limits: &g.limits, checks: g.Claims()}
 	c := &o.claims
 	if err := c.Parse(payload); err != nil {
-		return nil, Reject(ReasonMalformed)
+		return nil, "", Reject(ReasonMalformed)
 	}
 	if !c.Own {
 		if !t.keys.Interop {
-			return nil, Reject(ReasonMalformed)
+			return nil, "", Reject(ReasonMalformed)
 		}
 		adopt(c, token, t)
 	}
-	if r := g.compare(c, req, &sums, t); r != "" {
-		return o, Reject(r)
+	late, r := g.compare(c, req, &sums, t)
+	if r != "" {
+		return o, "", Reject(r)
 	}
 	o.compared = c.Own && !t.Without.Has(BindQuestions)
 	filter := c
@@ -94,12 +112,13 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 		filter = nil
 	}
 	o.answers, o.dropped = g.keep(answers, filter)
-	return o, nil
+	return o, late, nil
 }
 
 // compare returns the reason why a token does not fit a request, or "". It
-// states each accepting condition, so that a number that is none refuses.
-func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, t *terms) Reason {
+// states each accepting condition, so that a number that is none refuses. Under
+// Settle a token that is late is compared to the end: late is then the reason.
+func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, t *terms) (late, refused Reason) {
 	now := claims.Seconds(g.o.Now())
 	bound := func(b Binding) bool { return !t.Without.Has(b) }
 	accept := []struct {
@@ -119,11 +138,15 @@ func (g *Guard) compare(c *claims.Claims, req *Request, sums *canonjson.Sums, t 
 		{!bound(BindExpiry) || now < c.Deadline, ReasonFlowExpired},
 	}
 	for _, a := range accept {
-		if !a.ok {
-			return a.reason
+		switch {
+		case a.ok:
+		case t.Once == Settle && (a.reason == ReasonExpired || a.reason == ReasonFlowExpired):
+			late = a.reason // the deadline, which is final, comes last
+		default:
+			return "", a.reason
 		}
 	}
-	return ""
+	return late, ""
 }
 
 func (g *Guard) isAudience(c *claims.Claims) bool {

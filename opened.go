@@ -3,7 +3,9 @@ package foil
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +28,11 @@ type Opened struct {
 	limits   *canonjson.Limits
 	dropped  int // answers that nobody had asked for
 	checks   *ClaimChecks
+
+	g        *Guard
+	exec     *Execution // Settle: this presentation executes
+	recorded *Recorded  // Settle: an earlier one has
+	deferral *deferral  // Deferred
 }
 
 // State returns what the handler gave to Seal.
@@ -132,9 +139,10 @@ func (g *Guard) Claims() *ClaimChecks { return &ClaimChecks{g: g} }
 // ClaimChecks redeem and revoke claims on behalf of one presentation. They are
 // safe for concurrent use.
 type ClaimChecks struct {
-	g    *Guard // nil: there is no store
+	g    *Guard     // nil: there is no store
+	exec *Execution // Settle: what is redeemed is kept with the operation
 	once sync.Once
-	by   string // random: no other presentation can give it
+	by   string // random, so that no other presentation can give it, or the operation
 }
 
 var errNoClaims = errors.New("foil: Options.Claims is nil: give the Guard the store that issued the claim")
@@ -147,11 +155,26 @@ func (c *ClaimChecks) Redeem(ctx context.Context, claim string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	c.once.Do(func() { c.by = rand.Text() })
-	began := c.g.begin()
-	payload, err := store.Redeem(ctx, claim, c.by)
-	c.g.storeCall(ctx, "claimcheck", "redeem", began, err)
-	return payload, err
+	c.once.Do(func() {
+		if c.by == "" {
+			c.by = rand.Text()
+		}
+	})
+	// Under Settle the payload is the operation's input: it is kept with it, as
+	// a step, for whoever resumes it after the claim has ended.
+	return c.exec.input(ctx, inputStep(claim), func(ctx context.Context) ([]byte, error) {
+		began := c.g.begin()
+		payload, err := store.Redeem(ctx, claim, c.by)
+		c.g.storeCall(ctx, "claimcheck", "redeem", began, err)
+		return payload, err
+	})
+}
+
+// inputStep names the step under which a claim's payload is kept. It does not
+// tell the claim.
+func inputStep(claim string) string {
+	sum := sha256.Sum256([]byte("foil/claim-input/v1:" + claim))
+	return "input " + hex.EncodeToString(sum[:16])
 }
 
 // Revoke makes the claim worthless; for a decline. A claim that is unknown or

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/foilmcp/foil/ledger"
 )
 
 // Once says how often a state may be presented.
@@ -18,30 +20,35 @@ const (
 	// Off lets a state be presented until it expires. The specification
 	// warns that binding and expiry do not make it single-use.
 	Off
+	// Settle makes of the first good presentation an operation that is written
+	// down in Options.Ledger before the handler runs. The same state with the
+	// same answers then gets the recorded outcome and executes nothing; see
+	// [Opened.Execution].
+	Settle
+	// Deferred leaves the spending to the handler, which calls
+	// [Opened.Redeem] in a database transaction of its own. Options.Replay must
+	// be a [replay.Deferrer].
+	Deferred
 )
 
-// String gives the name as in flags: redeem, off.
+var onceNames = [...]string{OnceDefault: "default", Redeem: "redeem", Off: "off", Settle: "settle", Deferred: "deferred"}
+
+// String gives the name as in flags: redeem, settle, deferred, off.
 func (o Once) String() string {
-	switch o {
-	case OnceDefault:
-		return "default"
-	case Redeem:
-		return "redeem"
-	case Off:
-		return "off"
+	if int(o) < len(onceNames) {
+		return onceNames[o]
 	}
 	return fmt.Sprintf("Once(%d)", uint8(o))
 }
 
 // ParseOnce reads what [Once.String] writes, without default.
 func ParseOnce(s string) (Once, error) {
-	switch s {
-	case "redeem":
-		return Redeem, nil
-	case "off":
-		return Off, nil
+	for o := Redeem; int(o) < len(onceNames); o++ {
+		if onceNames[o] == s {
+			return o, nil
+		}
 	}
-	return 0, fmt.Errorf("foil: single use is redeem or off, not %q", s)
+	return 0, fmt.Errorf("foil: single use is redeem, settle, deferred or off, not %q", s)
 }
 
 // A Choice answers a question that has a safe default.
@@ -129,6 +136,12 @@ type Policy struct {
 	// Without names bindings that Open does not compare. They are minted
 	// all the same. They add to those of [Options].
 	Without Binding
+	// Resumable says, under Settle, that the handler does all of its work in
+	// [Execution.Step] and may be called again for an operation that was cut
+	// off: the same person's retry, within the flow's deadline, then finishes
+	// the rest. Without it an operation that was cut off stays unknown until an
+	// operator resolves it.
+	Resumable bool
 }
 
 // Defaults of [Options].
@@ -141,6 +154,13 @@ const (
 	maxMaxToken      = 16 << 20
 	// DefaultStoreTimeout bounds each call of the replay store.
 	DefaultStoreTimeout = 5 * time.Second
+	// DefaultLease is how long a process that executes an operation may be
+	// silent before it counts as unknown.
+	DefaultLease = 30 * time.Second
+	// DefaultOutcomeRetention is how long a recorded outcome is kept.
+	DefaultOutcomeRetention = 24 * time.Hour
+	// DefaultMaxOutcome is how many bytes of a result are recorded.
+	DefaultMaxOutcome = ledger.DefaultOutcome
 )
 
 func (p Policy) over(base Policy) Policy {
@@ -157,6 +177,7 @@ func (p Policy) over(base Policy) Policy {
 		p.Once = base.Once
 	}
 	p.Without |= base.Without
+	p.Resumable = p.Resumable || base.Resumable
 	return p
 }
 
@@ -178,14 +199,20 @@ func (p Policy) check(l KeyLimits, o *Options) error {
 		return fmt.Errorf("foil: TTL, FlowLimit and MaxRounds must not be negative")
 	case p.Without&^allBindings != 0:
 		return fmt.Errorf("foil: unknown binding in Policy.Without: %#x", uint8(p.Without&^allBindings))
-	case p.Once != Redeem && p.Once != Off:
+	case p.Once < Redeem || p.Once > Deferred:
 		return fmt.Errorf("foil: unknown Once %v", p.Once)
+	case p.Resumable && p.Once != Settle:
+		return fmt.Errorf("foil: Resumable needs Once: foil.Settle, which remembers the steps")
 	case l.MaxTTL > 0 && p.TTL > l.MaxTTL:
 		return fmt.Errorf("foil: TTL %v is longer than the ring's max_ttl %v, for which retired keys are kept", p.TTL, l.MaxTTL)
 	case p.Once == Redeem && o.Replay == nil:
 		return fmt.Errorf("foil: Options.Replay is nil: give a store of spent tokens, or set Once: foil.Off to let a state be replayed until it expires")
 	case p.Once != Off && l.Interop && !o.AcceptUnenforcedReplicas:
 		return fmt.Errorf("foil: the key ring is shared with replicas that do not enforce single use, so no token of it is single-use: set Once: foil.Off, or AcceptUnenforcedReplicas to enforce it on this side alone")
+	case p.Once == Deferred && !canDefer(o.Replay):
+		return fmt.Errorf("foil: Once: Deferred needs an Options.Replay whose IDs can be spent in a transaction of the handler's, such as that of store/sqlite or store/postgres")
+	case p.Once == Settle:
+		return p.checkSettle(l, o)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/foilmcp/foil/claimcheck"
 	"github.com/foilmcp/foil/internal/claims"
 	"github.com/foilmcp/foil/internal/logtext"
+	"github.com/foilmcp/foil/ledger"
 )
 
 // Everything a Guard logs and tells its Observer is built here: reasons and
@@ -47,6 +48,7 @@ func (g *Guard) report(ctx context.Context, op string, req *Request, token strin
 	switch {
 	case reason != "":
 		g.o.Observer.Rejected(ctx, e, reason)
+	case errors.Is(err, ErrOperation): // reported by Open
 	case err != nil:
 		g.o.Observer.Failed(ctx, e, err)
 	case op == "seal":
@@ -54,6 +56,18 @@ func (g *Guard) report(ctx context.Context, op string, req *Request, token strin
 	case op == "open":
 		g.o.Observer.Opened(ctx, e)
 	}
+}
+
+// operation tells a turn in the life of the operation of o.
+func (g *Guard) operation(ctx context.Context, o *Opened, status OperationStatus) {
+	if g.o.Observer == nil || status == "" {
+		return
+	}
+	e := Event{Op: "conclude", Method: o.claims.Method, Target: o.claims.Target, Flow: o.Flow(), Round: o.Round()}
+	if status != OperationSucceeded && status != OperationFailed && status != OperationLost {
+		e.Op = "open"
+	}
+	g.o.Observer.Operation(ctx, e, status)
 }
 
 func (g *Guard) storeCall(ctx context.Context, store, op string, began time.Time, err error) {
@@ -71,6 +85,14 @@ func (g *Guard) storeCall(ctx context.Context, store, op string, began time.Time
 func (g *Guard) log(ctx context.Context, op string, req *Request, token string, c *claims.Claims, err error) {
 	attrs := about(req, c)
 	reason := ReasonOf(err)
+	if o, ok := errors.AsType[*OperationError](err); ok {
+		level := slog.LevelInfo
+		if o.State == ledger.Unknown {
+			level = slog.LevelWarn
+		}
+		g.o.Logger.LogAttrs(ctx, level, "operation without an outcome asked for", append(attrs, slog.String("state", o.State.String()))...)
+		return
+	}
 	if reason == "" {
 		level := slog.LevelError
 		if ctx.Err() != nil {

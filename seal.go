@@ -49,7 +49,10 @@ func (g *Guard) seal(ctx context.Context, req *Request, out *Outgoing, c *claims
 	}
 	buf := payloads.Get().(*[]byte)
 	payload := c.Append((*buf)[:0])
-	token, err := g.codec.Seal(ctx, payload, now.Add(t.TTL))
+	token, err := g.codec.Seal(ctx, payload, g.readable(c, &t))
+	if err == nil && out.Prev != nil && out.Prev.exec != nil {
+		out.Prev.exec.asks(payload)
+	}
 	clear(payload)
 	if cap(payload) <= 16<<10 {
 		*buf = payload
@@ -68,6 +71,9 @@ func (g *Guard) seal(ctx context.Context, req *Request, out *Outgoing, c *claims
 func (g *Guard) mint(req *Request, out *Outgoing, t *terms, now time.Time, c *claims.Claims) error {
 	if req.Principal.IsZero() && !t.Without.Has(BindPrincipal) {
 		return fmt.Errorf("foil: the request names no principal: %s", req.Principal.hint())
+	}
+	if t.Once == Settle && req.Principal.kind != principalNamed && !g.o.SettleAnonymous {
+		return errors.New("foil: Once: Settle tells an outcome again to whoever may present the state, and this request is anonymous: set Options.SettleAnonymous too, or give the server a login")
 	}
 	if !canonjson.ValidWTF8(req.Method) || !canonjson.ValidWTF8(req.Target) {
 		return errors.New("foil: the request's method or target is not valid UTF-8")

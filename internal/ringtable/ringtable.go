@@ -100,6 +100,9 @@ func (k *Keys[M]) Current() (*Table[M], error) {
 	if t := k.table.Load(); t != nil && t.ring == ring {
 		return t, nil
 	}
+	if ring.Storage() {
+		return nil, fmt.Errorf("%s: the keys of this ring seal what stores keep: make a ring for tokens with foil keys new, without --storage", k.format.Name)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if t := k.table.Load(); t != nil && t.ring == ring {
@@ -175,5 +178,5 @@ func (k *Keys[M]) Limits() foil.KeyLimits {
 		t = k.table.Load()
 	}
 	r := t.ring
-	return foil.KeyLimits{MaxTTL: r.MaxTTL(), Skew: r.Skew(), Interop: r.Interop()}
+	return foil.KeyLimits{MaxTTL: r.MaxTTL(), Keep: r.Keep(), Skew: r.Skew(), Interop: r.Interop()}
 }

@@ -1,0 +1,112 @@
+package foil
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"sync"
+
+	"github.com/foilmcp/foil/internal/claims"
+	"github.com/foilmcp/foil/replay"
+)
+
+// Once: Deferred, where the handler spends the state in its own transaction.
+
+func canDefer(s replay.Store) bool { _, ok := s.(replay.Deferrer); return ok }
+
+// A deferral is one presentation that has not been spent by Open.
+type deferral struct {
+	attempt [replay.AttemptLen]byte // names this presentation
+
+	mu      sync.Mutex
+	refused bool // Redeem found the state spent
+}
+
+func newDeferral() *deferral {
+	d := &deferral{}
+	_, _ = rand.Read(d.attempt[:]) // it never fails: the process ends instead
+	return d
+}
+
+// Redeem spends the state under Once: Deferred: within tx, a transaction of the
+// handler's from sqlite.InTx or postgres.InTx, so that it is spent if and only if
+// the handler's own rows are written; or at once if tx is nil, which is right for
+// a decline and for a result that asks again.
+//
+// An error that matches [ErrInvalid] says that the state was spent before: roll
+// back, and return anything; the client gets the refusal. After any other error
+// roll back too. A handler that returns without having called Redeem, or without
+// having committed, has its result replaced by an internal error, and the state is
+// spent.
+//
+// Under every other Once, Redeem with a nil tx does nothing and with a tx is an
+// error: the state was spent by Open, or is not to be spent.
+func (o *Opened) Redeem(ctx context.Context, tx replay.Tx) error {
+	d := o.deferral
+	if d == nil {
+		if tx != nil {
+			return errors.New("foil: Redeem in a transaction needs Once: foil.Deferred")
+		}
+		return nil
+	}
+	g := o.g
+	ctx, cancel := context.WithTimeout(ctx, g.o.StoreTimeout)
+	defer cancel()
+	expires := claims.Time(o.claims.Expires)
+	began := g.begin()
+	var first bool
+	var err error
+	if tx != nil {
+		first, err = tx.UseAs(ctx, o.claims.ID[:], expires, d.attempt[:])
+	} else {
+		first, err = g.deferrer().UseAs(ctx, o.claims.ID[:], expires, d.attempt[:])
+	}
+	g.storeCall(ctx, "replay", "use", began, err)
+	switch {
+	case err != nil:
+		return unavailable("replay store", err)
+	case !first:
+		d.mu.Lock()
+		d.refused = true
+		d.mu.Unlock()
+		return Reject(ReasonReplayed)
+	}
+	return nil
+}
+
+func (g *Guard) deferrer() replay.Deferrer { return g.o.Replay.(replay.Deferrer) }
+
+// concludeDeferred looks whether the handler has spent the state, and spends it
+// if it has not.
+func (o *Opened) concludeDeferred(ctx context.Context) error {
+	d, g := o.deferral, o.g
+	d.mu.Lock()
+	refused := d.refused
+	d.mu.Unlock()
+	if refused {
+		return Reject(ReasonReplayed)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.StoreTimeout)
+	defer cancel()
+	began := g.begin()
+	mark, spent, err := g.deferrer().Attempt(ctx, o.claims.ID[:])
+	g.storeCall(ctx, "replay", "attempt", began, err)
+	switch {
+	case err != nil:
+		return unavailable("replay store", err)
+	case spent && subtle.ConstantTimeCompare(mark, d.attempt[:]) == 1:
+		return nil
+	case spent:
+		return Reject(ReasonReplayed)
+	}
+	began = g.begin()
+	_, err = g.deferrer().UseAs(ctx, o.claims.ID[:], claims.Time(o.claims.Expires), d.attempt[:])
+	g.storeCall(ctx, "replay", "use", began, err)
+	if err != nil {
+		return unavailable("replay store", err)
+	}
+	return unavailable("deferred", errNotRedeemed)
+}
+
+var errNotRedeemed = errors.New("the handler returned and had not committed Opened.Redeem: its result was withheld and the state is spent")
