@@ -2,6 +2,7 @@ package canonjson_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/foilmcp/foil/internal/canonjson"
@@ -42,5 +43,26 @@ func BenchmarkSkip(b *testing.B) {
 		if _, err := canonjson.Skip(text, nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkString is for a state that is JSON itself, as most are, and for text.
+func BenchmarkString(b *testing.B) {
+	for name, s := range map[string]string{
+		"json": `{"plan":"5d2e0a1b2c3d4e5f60718293a4b5c6d7e8f9","step":"confirm","objects":412,"bytes":73400320,"bucket":"archived-logs"}`,
+		"text": strings.Repeat("plain English text, ", 6),
+	} {
+		text := canonjson.AppendString(nil, s)
+		b.Run("append/"+name, func(b *testing.B) {
+			dst := make([]byte, 0, 1024)
+			for b.Loop() {
+				canonjson.AppendString(dst, s)
+			}
+		})
+		b.Run("decode/"+name, func(b *testing.B) {
+			for b.Loop() {
+				_, _, _ = canonjson.DecodeString(text)
+			}
+		})
 	}
 }

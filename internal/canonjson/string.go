@@ -1,6 +1,7 @@
 package canonjson
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"unicode"
 	"unicode/utf8"
@@ -30,6 +31,13 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 			i += size
 			continue
 		}
+		if i+8 <= len(s) {
+			var n int
+			if dst, n = appendQuick(dst, s, i); n > 0 {
+				i += n
+				continue
+			}
+		}
 		if end := runEnd(s, i); end > i {
 			dst = append(dst, s[i:end]...)
 			i = end
@@ -39,6 +47,30 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 		i++
 	}
 	return append(dst, '"')
+}
+
+// appendQuick appends s from i on, in steps of eight bytes with one escape of two
+// characters at most, as far as that goes and dst has room. It returns how many
+// bytes of s it took.
+func appendQuick[T string | []byte](dst []byte, s T, i int) ([]byte, int) {
+	out, n, start := dst[:cap(dst)], len(dst), i
+	for i+8 <= len(s) && n+9 <= len(out) {
+		x := eight(s, i)
+		binary.LittleEndian.PutUint64(out[n:], x)
+		near := specialAt(x)
+		if near == 8 {
+			i, n = i+8, n+8
+			continue
+		}
+		i, n = i+near, n+near // what was copied of the rest is overwritten
+		c := byte(x >> (8 * near))
+		if c != '"' && c != '\\' {
+			break
+		}
+		out[n], out[n+1] = '\\', c
+		i, n = i+1, n+2
+	}
+	return out[:n], i - start
 }
 
 // appendShort appends the escape of an ASCII character that is not plain.
@@ -65,27 +97,40 @@ func appendEscape(dst []byte, u rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[u>>12&15], hexDigits[u>>8&15], hexDigits[u>>4&15], hexDigits[u&15])
 }
 
+// Plain returns how many bytes at the start of text canonical JSON writes as
+// themselves inside a string.
+func Plain(text []byte) int { return plainEnd(text, 0) }
+
 // plainEnd returns the place of the first byte from i on that canonical JSON
 // does not write as itself inside a string, or len(s).
 func plainEnd[T string | []byte](s T, i int) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
-		b := s[i : i+8]
-		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		quote := x ^ '"'*ones
-		slash := x ^ '\\'*ones
-		// The high bit of each byte that is 0x7f and up, less than 0x20, a
-		// quote or a backslash. Carries spoil only bytes above such a one.
-		special := (x + ones | x | (x-' '*ones)&^x | (quote-ones)&^quote | (slash-ones)&^slash) & highs
-		if special != 0 {
-			return i + bits.TrailingZeros64(special)>>3
+		if near := specialAt(eight(s, i)); near < 8 {
+			return i + near
 		}
 	}
-	for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' {
+	for i < len(s) && plain[s[i]] {
 		i++
 	}
 	return i
+}
+
+// eight returns s[i:i+8], the first byte as the lowest.
+func eight[T string | []byte](s T, i int) uint64 {
+	b := s[i : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// specialAt returns which of eight bytes is the first that canonical JSON does
+// not write as itself inside a string, or 8.
+func specialAt(x uint64) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote := x ^ '"'*ones
+	slash := x ^ '\\'*ones
+	// The high bit of each byte that is 0x7f and up, less than 0x20, a quote or
+	// a backslash. Carries spoil only bytes above such a one.
+	return bits.TrailingZeros64((x+ones|x|(x-' '*ones)&^x|(quote-ones)&^quote|(slash-ones)&^slash)&highs) >> 3
 }
 
 // plain tells which bytes canonical JSON writes as themselves inside a string.
@@ -187,8 +232,8 @@ func DecodeString(text []byte) (s string, n int, err error) {
 // appendDecoded appends the string at the start of text, decoded, to dst and
 // returns how many bytes of text it took.
 func appendDecoded(dst, text []byte) ([]byte, int, *posError) {
-	run := 1 // what text[run:i] holds stands for itself
-	for i := 1; i < len(text); {
+	dst, run := appendUnquoted(dst, text) // what text[run:i] holds stands for itself
+	for i := run; i < len(text); {
 		c := text[i]
 		switch {
 		case c == '"':
@@ -221,6 +266,33 @@ func appendDecoded(dst, text []byte) ([]byte, int, *posError) {
 		}
 	}
 	return nil, 0, &posError{ErrSyntax, "unexpected end", len(text)}
+}
+
+// appendUnquoted appends the string at the start of text, decoded, in steps of
+// eight bytes with one escape at most that only adds a backslash, as far as that
+// goes and dst has room. It returns where in text it stopped.
+func appendUnquoted(dst, text []byte) ([]byte, int) {
+	out, n, i := dst[:cap(dst)], len(dst), 1
+	for i+9 <= len(text) && n+9 <= len(out) {
+		x := eight(text, i)
+		binary.LittleEndian.PutUint64(out[n:], x)
+		near := specialAt(x)
+		if near == 8 {
+			i, n = i+8, n+8
+			continue
+		}
+		i, n = i+near, n+near // what was copied of the rest is overwritten
+		if byte(x>>(8*near)) != '\\' {
+			break
+		}
+		c := text[i+1]
+		if c != '"' && c != '\\' && c != '/' {
+			break
+		}
+		out[n] = c
+		i, n = i+2, n+1
+	}
+	return out[:n], i
 }
 
 // appendUnescaped appends what the escape at the start of text stands for, and
