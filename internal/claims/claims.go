@@ -7,13 +7,13 @@ package claims
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/foilmcp/foil/internal/b64u"
 	"github.com/foilmcp/foil/internal/canonjson"
 )
 
@@ -75,9 +75,6 @@ func Time(seconds float64) time.Time {
 	return time.Unix(int64(whole), int64(math.Round(frac*1e9)))
 }
 
-// b64 is base64url without padding, strict about the last character's bits.
-var b64 = base64.RawURLEncoding.Strict()
-
 // Append appends the payload to dst.
 func (c *Claims) Append(dst []byte) []byte {
 	dst = append(dst, `{"v":1,"iat":`...)
@@ -89,7 +86,7 @@ func (c *Claims) Append(dst []byte) []byte {
 	dst = append(dst, `,"t":`...)
 	dst = canonjson.AppendString(dst, c.Target)
 	dst = append(dst, `,"a":"`...)
-	dst = b64.AppendEncode(dst, c.Arguments[:])
+	dst = b64u.Append(dst, c.Arguments[:])
 	dst = append(dst, `","s":`...)
 	dst = canonjson.AppendString(dst, c.State)
 	if c.HasAudience {
@@ -98,7 +95,7 @@ func (c *Claims) Append(dst []byte) []byte {
 	}
 	if c.HasPrincipal {
 		dst = append(dst, `,"p":"`...)
-		dst = b64.AppendEncode(dst, c.Principal[:])
+		dst = b64u.Append(dst, c.Principal[:])
 		dst = append(dst, '"')
 	}
 	if c.Own {
@@ -109,11 +106,11 @@ func (c *Claims) Append(dst []byte) []byte {
 
 func (c *Claims) appendOwn(dst []byte) []byte {
 	dst = append(dst, `,"ax":"`...)
-	dst = b64.AppendEncode(dst, c.Exact[:])
+	dst = b64u.Append(dst, c.Exact[:])
 	dst = append(dst, `","jti":"`...)
-	dst = b64.AppendEncode(dst, c.ID[:])
+	dst = b64u.Append(dst, c.ID[:])
 	dst = append(dst, `","fid":"`...)
-	dst = b64.AppendEncode(dst, c.Flow[:])
+	dst = b64u.Append(dst, c.Flow[:])
 	dst = append(dst, `","rnd":`...)
 	dst = strconv.AppendInt(dst, int64(c.Round), 10)
 	dst = append(dst, `,"dl":`...)
@@ -126,7 +123,7 @@ func (c *Claims) appendOwn(dst []byte) []byte {
 		}
 		dst = canonjson.AppendString(dst, q.Key)
 		dst = append(dst, ':', '"', byte(q.Kind))
-		dst = b64.AppendEncode(dst, q.Digest[:])
+		dst = b64u.Append(dst, q.Digest[:])
 		dst = append(dst, '"')
 	}
 	return append(dst, '}')

@@ -191,3 +191,55 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What is read does not depend on what is likely, nor on the order of the claims
+// and the white space between them.
+func TestLikely(t *testing.T) {
+	want := full()
+	text := want.Append(nil)
+	spaced := strings.NewReplacer(`,"`, " ,\n\t\"", `":`, `" : `).Replace(string(text))
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		t.Fatal(err)
+	}
+	mixed, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, likely := range []claims.Likely{
+		{},
+		{Method: want.Method, Target: want.Target, Audience: want.Audience},
+		{Method: want.Method + " ", Target: "\\ud800", Audience: `svc \"\u00e9\"`},
+		{Method: "tools/cal", Target: want.Method, Audience: want.Method},
+	} {
+		for _, text := range []string{string(text), spaced, string(mixed)} {
+			got := new(claims.Claims)
+			if err := got.ParseLikely([]byte(text), likely); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%+v: %s: (-want +got)\n%s", likely, text, d)
+			}
+		}
+	}
+}
+
+// Strings that are likely cost nothing.
+func TestLikelyDoesNotAllocate(t *testing.T) {
+	want := claims.Claims{Method: "tools/call", Target: "purge", Audience: "svc", HasAudience: true}
+	text := want.Append(nil)
+	var got claims.Claims
+	likely := claims.Likely{Method: "tools/call", Target: "purge", Audience: "svc"}
+	if n := testing.AllocsPerRun(100, func() {
+		got = claims.Claims{}
+		if err := got.ParseLikely(text, likely); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	got = claims.Claims{}
+	if err := got.ParseLikely(text, claims.Likely{Method: "tools/cal"}); err != nil || got.Method != want.Method {
+		t.Errorf("method %q, %v", got.Method, err)
+	}
+}

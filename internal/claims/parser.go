@@ -3,6 +3,7 @@ package claims
 import (
 	"strconv"
 
+	"github.com/foilmcp/foil/internal/b64u"
 	"github.com/foilmcp/foil/internal/canonjson"
 )
 
@@ -10,10 +11,14 @@ import (
 // named for off the front of rest and reports whether it was there; after false
 // the text is given up, except where said.
 type parser struct {
-	rest []byte
+	rest   []byte
+	likely Likely
 }
 
 func (p *parser) space() {
+	if len(p.rest) > 0 && p.rest[0] > ' ' {
+		return
+	}
 	for len(p.rest) > 0 {
 		switch p.rest[0] {
 		case ' ', '\t', '\n', '\r':
@@ -72,7 +77,7 @@ func (p *parser) key() ([]byte, bool) {
 		return key, true
 	}
 	var s string
-	ok := p.text(&s)
+	ok := p.text(&s, "")
 	return []byte(s), ok
 }
 
@@ -82,22 +87,23 @@ func (p *parser) plain() ([]byte, bool) {
 	if len(p.rest) == 0 || p.rest[0] != '"' {
 		return nil, false
 	}
-	for i, c := range p.rest[1:] {
-		switch {
-		case c == '"':
-			s := p.rest[1 : 1+i]
-			p.rest = p.rest[i+2:]
-			return s, true
-		case c < 0x20 || c > 0x7e || c == '\\':
-			return nil, false
-		}
+	end := 1 + canonjson.Plain(p.rest[1:])
+	if end == len(p.rest) || p.rest[end] != '"' {
+		return nil, false
 	}
-	return nil, false
+	s := p.rest[1:end]
+	p.rest = p.rest[end+1:]
+	return s, true
 }
 
-func (p *parser) text(out *string) bool {
+// text takes any string. If it is likely, no memory is taken for it.
+func (p *parser) text(out *string, likely string) bool {
 	if s, ok := p.plain(); ok {
-		*out = string(s)
+		if string(s) == likely {
+			*out = likely
+		} else {
+			*out = string(s)
+		}
 		return true
 	}
 	if len(p.rest) == 0 || p.rest[0] != '"' {
@@ -211,6 +217,10 @@ func short(s []byte) (float64, bool) {
 // positive takes an integer from 1 on, in its one spelling.
 func (p *parser) positive(out *int) bool {
 	s := p.scalar()
+	if len(s) == 1 && s[0] > '0' { // most flows are short
+		*out = int(s[0] - '0')
+		return true
+	}
 	n, err := strconv.Atoi(string(s))
 	*out = n
 	return err == nil && n >= 1 && strconv.Itoa(n) == string(s)
@@ -219,13 +229,13 @@ func (p *parser) positive(out *int) bool {
 // bytes takes a string of prefix and the base64url of exactly len(out) bytes. On
 // false nothing was taken.
 func (p *parser) bytes(prefix string, out []byte) bool {
-	before := p.rest
-	s, ok := p.plain()
-	if ok && len(s) == len(prefix)+b64.EncodedLen(len(out)) && string(s[:len(prefix)]) == prefix {
-		if n, err := b64.Decode(out, s[len(prefix):]); err == nil && n == len(out) {
-			return true
-		}
+	// None of these characters could be written in another way: the string
+	// ends where it must, or it is not this one.
+	end := 1 + len(prefix) + b64u.EncodedLen(len(out))
+	if len(p.rest) <= end || p.rest[0] != '"' || p.rest[end] != '"' || string(p.rest[1:1+len(prefix)]) != prefix ||
+		!b64u.DecodeFixed(out, p.rest[1+len(prefix):end]) {
+		return false
 	}
-	p.rest = before
-	return false
+	p.rest = p.rest[end+1:]
+	return true
 }
