@@ -198,39 +198,29 @@ func (c *Codec) Seal(_ context.Context, payload []byte, _ time.Time) (string, er
 	case n == c.warnAfter:
 		c.log.Warn("a key nears its number of seals: rotate the ring", "key", id, "seals", n, "limit", c.refuseAfter)
 	}
+	size := floor + len(payload)
 	buf := scratch.Get().(*[]byte)
-	raw := slices.Grow((*buf)[:0], floor+len(payload))[:kidSize+nonceSize]
+	room := slices.Grow((*buf)[:0], size+tokenLen(size))
+	raw := room[: kidSize+nonceSize : size]
 	copy(raw, s.ad[len(prefix):])
 	_, _ = rand.Read(raw[kidSize:]) // it never fails: the process ends instead
 	raw = s.aead.Seal(raw, raw[kidSize:kidSize+nonceSize], payload, s.ad[:])
-	token := encode(raw)
-	if cap(raw) <= 16<<10 {
-		*buf = raw
+	text := room[size : size+tokenLen(size)]
+	copy(text, prefix)
+	b64u.Encode(text[len(prefix):], raw)
+	token := string(text)
+	if cap(room) <= 32<<10 {
+		*buf = room
 		scratch.Put(buf)
 	}
 	return token, nil
 }
 
-// scratch are buffers for sealed bytes, which are no secret.
+// scratch are buffers for sealed bytes and their text, which are no secret.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-// encode spells a token. It works in steps of whole groups, so that the string
-// is the only allocation.
-func encode(raw []byte) string {
-	var b strings.Builder
-	b.Grow(len(prefix) + b64u.EncodedLen(len(raw)))
-	b.WriteString(prefix)
-	const step = 3 * 192
-	var chars [step / 3 * 4]byte
-	for len(raw) > 0 {
-		part := raw[:min(step, len(raw))]
-		raw = raw[len(part):]
-		n := b64u.EncodedLen(len(part))
-		b64u.Encode(chars[:n], part)
-		b.Write(chars[:n])
-	}
-	return b.String()
-}
+// tokenLen is the length of the token of so many sealed bytes.
+func tokenLen(size int) int { return len(prefix) + b64u.EncodedLen(size) }
 
 // decode takes the one spelling of a token and no other.
 func decode(token string) ([]byte, error) {
