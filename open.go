@@ -91,9 +91,9 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 	if err != nil {
 		return nil, "", codecFailure(err)
 	}
-	o = &Opened{g: g, limits: &g.limits, checks: g.Claims()}
+	o = newOpened(g)
 	c := &o.claims
-	if err := c.Parse(payload); err != nil {
+	if err := c.ParseLikely(payload, claims.Likely{Method: req.Method, Target: req.Target, Audience: g.o.Audience}); err != nil {
 		return nil, "", Reject(ReasonMalformed)
 	}
 	if !c.Own {

@@ -35,6 +35,17 @@ type Opened struct {
 	deferral *deferral  // Deferred
 }
 
+// newOpened takes memory for a state and its claim checks at once.
+func newOpened(g *Guard) *Opened {
+	both := new(struct {
+		opened Opened
+		checks ClaimChecks
+	})
+	both.checks.g = g
+	both.opened.g, both.opened.limits, both.opened.checks = g, &g.limits, &both.checks
+	return &both.opened
+}
+
 // State returns what the handler gave to Seal.
 func (o *Opened) State() string { return o.claims.State }
 

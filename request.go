@@ -76,7 +76,10 @@ func (o Outgoing) LogValue() slog.Value { return slog.StringValue(o.String()) }
 // sums digests the arguments. Every failure is a refusal of the request: the
 // document cannot be read in one way only.
 func (g *Guard) sums(req *Request) (canonjson.Sums, error) {
-	args := bytes.Trim(req.Arguments, " \t\r\n")
+	args := req.Arguments
+	if n := len(args); n > 0 && (args[0] <= ' ' || args[n-1] <= ' ') {
+		args = bytes.Trim(args, " \t\r\n")
+	}
 	if req.Method == MethodResourcesRead || len(args) == 0 || string(args) == "null" {
 		return emptySums, nil
 	}
