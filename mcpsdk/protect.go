@@ -9,6 +9,7 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/internal/logtext"
+	"github.com/foilmcp/foil/ledger"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -72,22 +73,101 @@ func (p *protector) handle(ctx context.Context, method string, req mcp.Request, 
 	if err != nil {
 		return nil, err
 	}
+	if round.opened == nil {
+		res, err := next(context.WithValue(ctx, roundKey{}, round), method, inner)
+		a := p.answer(ctx, bound, c, round, res, err)
+		return a.res, a.err
+	}
+	if r, ok := round.opened.Recorded(); ok {
+		return retell(method, r)
+	}
+	return p.execute(ctx, bound, c, round, inner, next)
+}
 
-	res, err := next(context.WithValue(ctx, roundKey{}, round), method, inner)
+var errPanicked = errors.New("the handler panicked")
+
+// execute calls the handler of a state that was opened, and tells the Guard how
+// it ended, whatever happened.
+func (p *protector) execute(ctx context.Context, bound foil.Request, c *call, round *Round, inner mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+	its, err := round.opened.Dispatch(context.WithValue(ctx, roundKey{}, round))
 	if err != nil {
-		return nil, err
+		return nil, wire(err)
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			_ = round.opened.Conclude(ctx, foil.Conclusion{Err: errPanicked})
+		}
+	}()
+	res, err := next(its, bound.Method, inner)
+	a := p.answer(ctx, bound, c, round, res, err)
+	if round.opened.Execution() != nil {
+		a = a.asBytes(bound.Method)
+	}
+	ended = true
+	if err := round.opened.Conclude(ctx, a.end); err != nil {
+		return nil, wire(err)
+	}
+	return a.res, a.err
+}
+
+// A reply is what the client gets for what the handler returned, and what the
+// Guard is told of it.
+type reply struct {
+	res   mcp.Result
+	err   error
+	plain mcp.Result // res without its state; nil unless res is to be sent
+	token string
+	end   foil.Conclusion
+}
+
+// failed is a reply of an error after which it is not known what was done.
+func failed(err error) reply { return reply{err: err, end: foil.Conclusion{Err: err}} }
+
+// asBytes fixes what the client gets, now and when it asks again.
+func (a reply) asBytes(method string) reply {
+	switch {
+	case a.err != nil && ledger.IsNoEffect(a.end.Err):
+		w := onTheWire(a.err)
+		raw, err := json.Marshal(w)
+		if err != nil {
+			return failed(a.err)
+		}
+		a.err, a.end.Result = w, raw
+	case a.err == nil && a.end.Err == nil:
+		raw, err := json.Marshal(a.plain)
+		if err == nil {
+			a.res, err = asBytes(method, raw, a.token)
+		}
+		if err != nil {
+			return failed(internal("the result cannot be sent"))
+		}
+		a.end.Result = raw
+	}
+	return a
+}
+
+// answer makes of what the handler returned what may leave.
+func (p *protector) answer(ctx context.Context, bound foil.Request, c *call, round *Round, res mcp.Result, err error) reply {
+	method := bound.Method
+	if err != nil {
+		a := failed(err)
+		if n, ok := errors.AsType[*jsonrpc.Error](err); ok && ledger.IsNoEffect(err) && err.Error() == n.Error() {
+			a.err = n // bare: wrapped, the SDK would send the code without the data
+		}
+		return a
 	}
 	out, err := readResult(res)
 	if err != nil {
 		p.log(ctx, slog.LevelError, "result could not be checked for a state", method, c.target, err.Error())
 		if errors.Is(err, errNoResult) {
-			return nil, internal("the " + noun(method) + " returned no result")
+			return failed(internal("the " + noun(method) + " returned no result"))
 		}
-		return nil, internal("the result cannot be sent")
+		return failed(internal("the result cannot be sent"))
 	}
 	retry := c.state != "" || c.answers != nil
 	if !out.asks && out.state == "" && !retry {
-		return res, nil
+		return reply{res: res}
 	}
 	if out.uncached != nil {
 		// A client must not cache what it got for a request with a state or
@@ -102,7 +182,7 @@ func (p *protector) handle(ctx context.Context, method string, req mcp.Request, 
 		// questions, and the plain state, in a form that it does not know.
 		p.log(ctx, slog.LevelError, "second question to a client that can be asked once", method, c.target,
 			"protocol versions before "+roundTrips+" allow one round of input; ask everything at once, or need a newer client")
-		return nil, internal("the " + noun(method) + " needs more than one round of input, which needs protocol version " + roundTrips)
+		return failed(internal("the " + noun(method) + " needs more than one round of input, which needs protocol version " + roundTrips))
 	case out.asks:
 		if key, ok := round.unread(); ok {
 			p.log(ctx, slog.LevelWarn, "asked again with an answer at hand that was not read", method, c.target,
@@ -113,7 +193,13 @@ func (p *protector) handle(ctx context.Context, method string, req mcp.Request, 
 		p.log(ctx, slog.LevelError, "state on a result that asks nothing dropped", method, c.target,
 			"set InputRequests too; to be called again without a question make it empty but not nil")
 	}
-	return out.with(""), nil
+	a := reply{res: out.with("")}
+	a.plain = a.res
+	if out.failure != nil && !ledger.IsNoEffect(out.failure) {
+		a.end.Err = out.failure
+	}
+	a.end.Failed = out.failed
+	return a
 }
 
 // open makes every check that comes before the handler, fills in round, and
@@ -158,17 +244,24 @@ func (p *protector) open(ctx context.Context, bound *foil.Request, c *call, roun
 }
 
 // seal returns the copy of an asking result that may leave.
-func (p *protector) seal(ctx context.Context, bound foil.Request, out *outcome, round *Round) (mcp.Result, error) {
+func (p *protector) seal(ctx context.Context, bound foil.Request, out *outcome, round *Round) reply {
 	questions, err := json.Marshal(out.questions)
 	if err != nil {
 		p.log(ctx, slog.LevelError, "questions could not be written", bound.Method, bound.Target, err.Error())
-		return nil, wire(err)
+		return failed(wire(err))
 	}
 	token, err := p.guard.Seal(ctx, bound, foil.Outgoing{State: out.state, Questions: questions, Prev: round.opened})
 	if err != nil {
-		return nil, wire(err)
+		a := failed(wire(err))
+		if errors.Is(err, foil.ErrInvalid) {
+			// The flow's own end: the handler asked, and is not to.
+			a.end.Err = ledger.NoEffect(a.err)
+		}
+		return a
 	}
-	return out.with(token), nil
+	a := reply{plain: out.with(""), token: token, end: foil.Conclusion{Asks: true}}
+	a.res = out.with(token)
+	return a
 }
 
 // wire is the frozen error for err.

@@ -14,6 +14,10 @@ type outcome struct {
 	// with returns a copy with that state. Copying the whole struct keeps the
 	// result type, which only the SDK can set.
 	with func(state string) mcp.Result
+	// failed is whether the result tells a failure, and failure the handler's
+	// own error, if that is where it comes from.
+	failed  bool
+	failure error
 	// uncached, if not nil, makes copies of with forbid caching.
 	uncached func()
 }
@@ -35,7 +39,8 @@ func readResult(res mcp.Result) (*outcome, error) {
 		c := *r
 		return &outcome{
 			asks: r.InputRequests != nil || r.NeedsInput(), state: r.RequestState, questions: r.InputRequests,
-			with: func(state string) mcp.Result { c.RequestState = state; return &c },
+			failed: r.IsError, failure: r.GetError(),
+			with: func(state string) mcp.Result { c := c; c.RequestState = state; return &c },
 		}, nil
 	case *mcp.GetPromptResult:
 		if r == nil {
@@ -44,7 +49,7 @@ func readResult(res mcp.Result) (*outcome, error) {
 		c := *r
 		return &outcome{
 			asks: r.InputRequests != nil || r.NeedsInput(), state: r.RequestState, questions: r.InputRequests,
-			with: func(state string) mcp.Result { c.RequestState = state; return &c },
+			with: func(state string) mcp.Result { c := c; c.RequestState = state; return &c },
 		}, nil
 	case *mcp.ReadResourceResult:
 		if r == nil {
@@ -53,7 +58,7 @@ func readResult(res mcp.Result) (*outcome, error) {
 		c := *r
 		return &outcome{
 			asks: r.InputRequests != nil || r.NeedsInput(), state: r.RequestState, questions: r.InputRequests,
-			with:     func(state string) mcp.Result { c.RequestState = state; return &c },
+			with:     func(state string) mcp.Result { c := c; c.RequestState = state; return &c },
 			uncached: func() { c.Cacheable = mcp.Cacheable{TTLMs: 0, CacheScope: "private"} },
 		}, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/replay"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -151,6 +152,34 @@ func (r *Round) Claims() *foil.ClaimChecks {
 		}
 	}
 	return r.claims
+}
+
+// Execution returns the operation that this call carries out under Once: Settle.
+// It is nil in every other case, and its methods may be called then.
+func (r *Round) Execution() *foil.Execution {
+	if r.opened == nil {
+		return nil
+	}
+	return r.opened.Execution()
+}
+
+// Redeem spends the state under Once: Deferred; see [foil.Opened.Redeem]. Without
+// a state it does nothing.
+func (r *Round) Redeem(ctx context.Context, tx replay.Tx) error {
+	if r.opened == nil {
+		return nil
+	}
+	return r.opened.Redeem(ctx, tx)
+}
+
+// IdempotencyKey returns the key for one call of a provider; see
+// [foil.Opened.IdempotencyKey]. Without a state, and so for clients of protocols
+// before 2026-07-28, it is "": there is no flow that a retry could belong to.
+func (r *Round) IdempotencyKey(step, provider string) string {
+	if r.opened == nil {
+		return ""
+	}
+	return r.opened.IdempotencyKey(step, provider)
 }
 
 // Answer is the function [Answer] for what came with the state. It does not see

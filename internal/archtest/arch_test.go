@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"codectest":          {""},
 
 	"store/sqlite": {"replay", "claimcheck", "modernc.org/sqlite"},
-	"mcpsdk":       {"", "internal/logtext", "github.com/modelcontextprotocol/go-sdk"},
+	"mcpsdk":       {"", "replay", "ledger", "internal/logtext", "github.com/modelcontextprotocol/go-sdk"},
 
 	"observe/internal/labels": {""},
 	"observe/prom":            {"", "observe/internal/labels", "github.com/prometheus/client_golang/prometheus"},

@@ -26,7 +26,7 @@ var (
 		string(foil.ReasonExpired), string(foil.ReasonMethod), string(foil.ReasonTarget),
 		string(foil.ReasonArguments), string(foil.ReasonAudience), string(foil.ReasonPrincipalMissing),
 		string(foil.ReasonPrincipal), string(foil.ReasonRound), string(foil.ReasonFlowExpired),
-		string(foil.ReasonReplayed),
+		string(foil.ReasonReplayed), string(foil.ReasonAnswersChanged), string(foil.ReasonUnauthorized),
 	}
 	stores   = []string{"replay", "claimcheck"}
 	storeOps = []string{"use", "ping", "redeem", "revoke"}
