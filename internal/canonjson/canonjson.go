@@ -104,11 +104,11 @@ func Sum(text []byte, lim *Limits) (Sums, error) {
 	if !p.document() {
 		return Sums{}, p.err
 	}
-	return Sums{
-		Python:    sha256.Sum256(p.canonical(python)),
-		Exact:     sha256.Sum256(p.canonical(exact)),
-		Ambiguous: p.ambiguous,
-	}, nil
+	s := Sums{Python: sha256.Sum256(p.canonical(python)), Ambiguous: p.ambiguous}
+	if s.Exact = s.Python; p.numbers { // else both texts are the same
+		s.Exact = sha256.Sum256(p.canonical(exact))
+	}
+	return s, nil
 }
 
 // Append appends the python-v1 canonical text of the one JSON value in text to

@@ -35,13 +35,14 @@ func (p *parser) prefix(r keyRef) uint64 {
 	if off >= len(in) {
 		in, off = p.keys, off-len(in)
 	}
-	var eight [8]byte
+	var v uint64
 	if off+8 <= len(in) {
-		eight = [8]byte(in[off : off+8])
+		v = binary.BigEndian.Uint64(in[off : off+8])
 	} else {
+		var eight [8]byte
 		copy(eight[:], in[off:])
+		v = binary.BigEndian.Uint64(eight[:])
 	}
-	v := binary.BigEndian.Uint64(eight[:])
 	if r.len < 8 {
 		v &^= math.MaxUint64 >> (8 * r.len)
 	}

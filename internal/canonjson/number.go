@@ -87,6 +87,7 @@ func (p *parser) number() bool {
 		return p.fail(ErrLimit, "integer digits", start)
 	}
 	p.flush()
+	p.numbers = true
 	p.pos, p.mark = i, i
 	if p.want&wantText == 0 {
 		return true

@@ -5,16 +5,21 @@ import (
 	"slices"
 )
 
+// A place is an offset in flat in each form.
+type place uint64
+
+func (p place) in(f form) uint32 { return uint32(p >> (32 * f)) }
+
 // A member of an object that is being read.
 type member struct {
-	start, end [forms]uint32 // "key":value in flat
-	list       list          // reordered objects in the value
+	start, end place // "key":value in flat
+	list       list  // reordered objects in the value
 }
 
 // A reordered object's text between its braces is taken from n entries from
 // kept[first] on instead of from flat[open:close].
 type reordered struct {
-	open, close [forms]uint32
+	open, close place
 	first, n    uint32
 	next        int32 // in its list
 }
@@ -22,7 +27,7 @@ type reordered struct {
 // keptMembers are one or more members that follow each other in flat, with the
 // reordered objects in them.
 type keptMembers struct {
-	start, end [forms]uint32
+	start, end place
 	head       int32
 }
 
@@ -52,7 +57,7 @@ func (p *parser) concat(a, b list) list {
 type openObject struct {
 	base, keyBase int  // of its entries on the stacks
 	before        list // of the value around the object
-	open          [forms]uint32
+	open          place
 	sorted        bool // keys so far strictly ascending
 	folds         bool // some key may equal another but for case
 }
@@ -128,17 +133,20 @@ func (p *parser) object(depth int) bool {
 	}
 }
 
-// addMember puts a member on the stacks; its end comes with its value.
-func (p *parser) addMember(o *openObject, ref keyRef, start [forms]uint32) {
-	k := sortKey{p.prefix(ref), ref, uint32(len(p.members) - o.base)}
-	if o.sorted && k.index > 0 {
-		o.sorted = p.less(&p.order[len(p.order)-1], &k)
+// addMember puts a member on the stacks; its end and its list come with its value.
+func (p *parser) addMember(o *openObject, ref keyRef, start place) {
+	n := len(p.members)
+	p.members = double(p.members)[:n+1]
+	p.members[n].start = start
+	p.order = double(p.order)[:n+1]
+	k := &p.order[n]
+	k.prefix, k.ref, k.index = p.prefix(ref), ref, uint32(n-o.base)
+	if o.sorted && n > o.base {
+		o.sorted = p.less(&p.order[n-1], k)
 	}
 	if !o.folds && p.want&wantAmbiguous != 0 {
 		o.folds = hasFold(p.key(ref))
 	}
-	p.order = append(double(p.order), k)
-	p.members = append(double(p.members), member{start: start})
 }
 
 // closeObject puts the members in order and takes them off the stacks.
@@ -151,8 +159,8 @@ func (p *parser) closeObject(o *openObject) {
 		}
 	} else {
 		p.sortKeys(order)
-		r := reordered{open: o.open, close: p.here(), first: uint32(len(p.kept)), next: -1}
-		p.kept = slices.Grow(p.kept, len(order))
+		first := len(p.kept)
+		kept := slices.Grow(p.kept, len(order))
 		var run list // reordered objects in the last kept entry
 		after := uint32(math.MaxUint32)
 		for i := range order {
@@ -163,18 +171,23 @@ func (p *parser) closeObject(o *openObject) {
 			index := order[i].index
 			m := &members[index]
 			if index == after { // next to each other already: move them as one
-				k := &p.kept[len(p.kept)-1]
 				run = p.concat(run, m.list)
-				k.end, k.head = m.end, run.head
 			} else {
 				run = m.list
-				p.kept = append(p.kept, keptMembers{m.start, m.end, run.head})
+				kept = kept[:len(kept)+1]
+				kept[len(kept)-1].start = m.start
 			}
+			k := &kept[len(kept)-1]
+			k.end, k.head = m.end, run.head
 			after = index + 1
 		}
-		r.n = uint32(len(p.kept)) - r.first
-		inside = list{int32(len(p.objs)), int32(len(p.objs))}
-		p.objs = append(p.objs, r)
+		p.kept = kept
+		at := len(p.objs)
+		inside = list{int32(at), int32(at)}
+		p.objs = double(p.objs)[:at+1]
+		r := &p.objs[at]
+		r.open, r.close, r.next = o.open, p.here(), -1
+		r.first, r.n = uint32(first), uint32(len(kept)-first)
 	}
 	if o.folds && !p.ambiguous {
 		p.ambiguous = p.caseTwins(order)
@@ -199,18 +212,20 @@ func (p *parser) span(dst []byte, f form, start, end uint32, head int32) []byte 
 	flat := p.flat[f]
 	for i := head; i >= 0; i = p.objs[i].next {
 		o := &p.objs[i]
-		dst = append(dst, flat[start:o.open[f]]...)
-		for j, m := range p.kept[o.first : o.first+o.n] {
+		dst = append(dst, flat[start:o.open.in(f)]...)
+		kept := p.kept[o.first : o.first+o.n]
+		for j := range kept {
+			m := &kept[j]
 			if j > 0 {
 				dst = append(dst, ',')
 			}
 			if m.head < 0 {
-				dst = append(dst, flat[m.start[f]:m.end[f]]...)
+				dst = append(dst, flat[m.start.in(f):m.end.in(f)]...)
 			} else {
-				dst = p.span(dst, f, m.start[f], m.end[f], m.head)
+				dst = p.span(dst, f, m.start.in(f), m.end.in(f), m.head)
 			}
 		}
-		start = o.close[f]
+		start = o.close.in(f)
 	}
 	return append(dst, flat[start:end]...)
 }

@@ -57,6 +57,7 @@ type parser struct {
 	digits    []byte // digits of the number being read
 	wide      *wideInts
 	ambiguous bool
+	numbers   bool // there is a number in the text
 }
 
 var parsers = sync.Pool{New: func() any { return new(parser) }}
@@ -72,7 +73,7 @@ func newParser(text []byte, lim *Limits, w want) (*parser, error) {
 	}
 	p := parsers.Get().(*parser)
 	p.text, p.pos, p.mark, p.lim, p.want = text, 0, 0, l, w
-	p.err, p.ambiguous, p.list = nil, false, emptyList
+	p.err, p.ambiguous, p.numbers, p.list = nil, false, false, emptyList
 	if w&wantPython != 0 {
 		p.flat[python] = slices.Grow(p.flat[python], len(text))
 	}
@@ -145,9 +146,9 @@ func (p *parser) flush() {
 }
 
 // here returns where in flat the byte at pos will be.
-func (p *parser) here() [forms]uint32 {
+func (p *parser) here() place {
 	pending := p.pos - p.mark
-	return [forms]uint32{uint32(len(p.flat[python]) + pending), uint32(len(p.flat[exact]) + pending)}
+	return place(len(p.flat[python])+pending)<<(32*python) | place(len(p.flat[exact])+pending)<<(32*exact)
 }
 
 func (p *parser) document() bool {
