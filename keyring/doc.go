@@ -16,5 +16,8 @@
 // that do not enforce the claims single use and flow limits rest on. Their keys
 // move by hand: [Ring.Stage], [Ring.Activate], [Ring.Retire].
 //
+// Storage rings seal what stores keep, with package atrest, and no tokens. Their
+// keys open until they are taken out: [Ring.Drop].
+//
 // Secrets never appear in errors, logs or any printed form of a Key or a Ring.
 package keyring

@@ -42,7 +42,7 @@ type RefresherOptions struct {
 // It refreshes a little more often than every Propagation/3, and after a failure
 // every Propagation/30, at random, so that a fleet does not ask in step. A document
 // that cannot be read, has a lower serial, or changes what no schedule changes
-// (Interop, the bytes of a key, a revocation taken back, content without a new
+// (Interop, Storage, the bytes of a key, a revocation taken back, content without a new
 // serial) counts as a failed refresh: it is logged and the ring in use stays. Without a good refresh within Propagation the Refresher
 // reports not ready ([Refresher.Ready]) and goes on; after MaxStale, Ring fails
 // with [ErrStale]. It recovers by itself.
@@ -209,6 +209,8 @@ func acceptable(old, got *Ring) error {
 		return fmt.Errorf("keyring: document changed without a new serial (%d)", old.serial)
 	case got.interop != old.interop:
 		return errors.New("keyring: document became or ceased to be an interop ring; restart to accept that")
+	case got.storage != old.storage:
+		return errors.New("keyring: document became or ceased to be a storage ring; restart to accept that")
 	}
 	for _, id := range old.revoked {
 		if !slices.Contains(got.revoked, id) {

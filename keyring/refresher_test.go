@@ -168,6 +168,7 @@ func TestRefresherRefusesAlarmingChanges(t *testing.T) {
 		{"lower serial", "serial 7 to 6", edit(`"serial": 7`, `"serial": 6`), nil},
 		{"same serial, other content", "without a new serial", edit(`"keep": 86400`, `"keep": 86401`), nil},
 		{"interop", "interop", edit(`"serial": 7`, next, `"interop": false`, `"interop": true`), nil},
+		{"storage", "storage", edit(`"serial": 7`, next, `"interop": false`, `"interop": false, "storage": true`, `"keep": 86400`, `"keep": 0`), nil},
 		{"revocation taken back", `"a" was taken back`, edit(`"serial": 7`, next, "[\n    \"a\"\n  ]", "[]"), nil},
 		{"other bytes", `"b" has other bytes`, edit(`"serial": 7`, next, b64(2), b64(3)), nil},
 		{"revoked bytes under another id", `the bytes of the revoked key "a"`, edit(`"serial": 7`, next, `"id": "a"`, `"id": "innocent"`), nil},

@@ -31,6 +31,7 @@ func TestCheckUpdate(t *testing.T) {
 		{"the same serial", "must be 8", ring(7, false, 2, 32)},
 		{"a skipped serial", "must be 8", ring(9, false, 2, 32)},
 		{"another kind", "interop", ring(8, true, 2, 32)},
+		{"a storage ring", "storage", mustParse(t, storageDoc(8, oneKey(`,"seal_from":100`)))},
 		// It could be read as it is here, but not as Marshal spaces it out.
 		{"too large", "which nobody reads", ring(8, false, 735, 1024)},
 	} {
