@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -37,4 +38,13 @@ type Deferrer interface {
 	// it was spent without one, false if it is not spent. It sees what is
 	// committed, and nothing else.
 	Attempt(ctx context.Context, id []byte) (attempt []byte, spent bool, err error)
+}
+
+// CheckAttempt reports whether attempt is one. It is for implementations of
+// [Deferrer] and [Tx]. The error does not contain the attempt.
+func CheckAttempt(attempt []byte) error {
+	if len(attempt) != AttemptLen {
+		return fmt.Errorf("replay: attempt has %d bytes, want %d", len(attempt), AttemptLen)
+	}
+	return nil
 }

@@ -23,7 +23,7 @@ const sweepStep = 64
 type MemoryOptions struct {
 	// MaxIDs is how many IDs the store holds at most; then it refuses with
 	// ErrFull. Zero or less means DefaultMaxIDs. A million IDs take less
-	// than 100 MB, whatever their length.
+	// than 100 MB, whatever their length, and twice that with attempt marks.
 	MaxIDs int
 
 	// Skew is the largest difference between the clock of this store and that
@@ -35,7 +35,7 @@ type MemoryOptions struct {
 	Now func() time.Time
 }
 
-// Memory is a [Store] in the memory of this process. It is bounded, fails
+// Memory is a [Store] and a [Deferrer] in the memory of this process. It is bounded, fails
 // closed when it is full, and forgets nothing before its time. It is safe for
 // concurrent use and starts no goroutine: each Use forgets a few of the IDs
 // whose time has come.
@@ -49,6 +49,8 @@ type Memory struct {
 	ids  map[key]struct{}
 	due  map[int64][]key // Unix second, rounded up from expires -> IDs
 	secs secondHeap      // the keys of due
+
+	attempts map[key][AttemptLen]byte // of IDs that were spent with one
 }
 
 // key is the first half of SHA-256 of an ID. It is small and has no pointers,
@@ -83,12 +85,27 @@ func NewMemory(opts *MemoryOptions) *Memory {
 		mark:   time.Unix(0, 0),
 		ids:    make(map[key]struct{}),
 		due:    make(map[int64][]key),
+
+		attempts: make(map[key][AttemptLen]byte),
 	}
 }
 
 // Use implements [Store]. If ctx has ended it returns its error and marks
 // nothing.
 func (m *Memory) Use(ctx context.Context, id []byte, expires time.Time) (first bool, err error) {
+	return m.use(ctx, id, expires, nil)
+}
+
+// UseAs implements [Deferrer].
+func (m *Memory) UseAs(ctx context.Context, id []byte, expires time.Time, attempt []byte) (first bool, err error) {
+	if err := CheckAttempt(attempt); err != nil {
+		return false, err
+	}
+	mark := [AttemptLen]byte(attempt)
+	return m.use(ctx, id, expires, &mark)
+}
+
+func (m *Memory) use(ctx context.Context, id []byte, expires time.Time, attempt *[AttemptLen]byte) (first bool, err error) {
 	if err := Check(id, expires); err != nil {
 		return false, err
 	}
@@ -103,13 +120,37 @@ func (m *Memory) Use(ctx context.Context, id []byte, expires time.Time) (first b
 	}
 	k := keyOf(id)
 	if _, spent := m.ids[k]; spent {
-		return false, nil
+		by, with := m.attempts[k]
+		return attempt != nil && with && by == *attempt, nil
 	}
 	if len(m.ids) >= m.maxIDs {
 		return false, ErrFull
 	}
 	m.add(k, ceilSecond(expires))
+	if attempt != nil {
+		m.attempts[k] = *attempt
+	}
 	return true, nil
+}
+
+// Attempt implements [Deferrer].
+func (m *Memory) Attempt(ctx context.Context, id []byte) (attempt []byte, spent bool, err error) {
+	if err := Check(id, time.Time{}); err != nil {
+		return nil, false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	k := keyOf(id)
+	if _, spent := m.ids[k]; !spent {
+		return nil, false, nil
+	}
+	if by, with := m.attempts[k]; with {
+		attempt = by[:]
+	}
+	return attempt, true, nil
 }
 
 // Ping implements [Pinger]: it returns ErrFull while there is no room.
@@ -158,6 +199,7 @@ func (m *Memory) sweep(limit int) (n int) {
 		k := min(limit-n, len(ids))
 		for _, id := range ids[len(ids)-k:] {
 			delete(m.ids, id)
+			delete(m.attempts, id)
 		}
 		n += k
 		if k < len(ids) {

@@ -13,23 +13,25 @@ import (
 	"github.com/foilmcp/foil/replay/replaytest"
 )
 
-func TestMemoryConformance(t *testing.T) {
-	replaytest.Run(t, func(t *testing.T) *replaytest.Harness {
-		clock := replaytest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 123_456_789, time.UTC))
-		m := replay.NewMemory(&replay.MemoryOptions{MaxIDs: 900, Now: clock.Now})
-		return &replaytest.Harness{
-			Store:       m,
-			Skew:        replay.DefaultSkew,
-			Clock:       clock,
-			Sweep:       func(ctx context.Context) error { _, err := m.Sweep(ctx); return err },
-			NotDurable:  true,
-			NotShared:   true,
-			Full:        func(t *testing.T) {},
-			CannotBreak: true,
-			NoSecret:    true,
-		}
-	})
+func newHarness(*testing.T) *replaytest.Harness {
+	clock := replaytest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 123_456_789, time.UTC))
+	m := replay.NewMemory(&replay.MemoryOptions{MaxIDs: 900, Now: clock.Now})
+	return &replaytest.Harness{
+		Store:       m,
+		Skew:        replay.DefaultSkew,
+		Clock:       clock,
+		Sweep:       func(ctx context.Context) error { _, err := m.Sweep(ctx); return err },
+		NotDurable:  true,
+		NotShared:   true,
+		Full:        func(t *testing.T) {},
+		CannotBreak: true,
+		NoSecret:    true,
+	}
 }
+
+func TestMemoryConformance(t *testing.T) { replaytest.Run(t, newHarness) }
+
+func TestMemoryDeferredConformance(t *testing.T) { replaytest.RunDeferred(t, newHarness) }
 
 func id(n int) []byte { return binary.BigEndian.AppendUint64(make([]byte, 8, 16), uint64(n)) }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -24,11 +25,14 @@ type disk struct {
 	mark  time.Time
 	limit int
 	away  bool
+
+	restored time.Time
 }
 
 type row struct {
 	id      []byte
 	expires time.Time
+	attempt []byte
 }
 
 // fake is a correct store over a disk, but for its fault.
@@ -37,6 +41,7 @@ type fake struct {
 	disk  *disk
 	clock *replaytest.Clock
 	own   disk // what a fault keeps in the wrong place
+	first *fake
 }
 
 const (
@@ -89,6 +94,10 @@ var faults = map[string][]string{
 func (f *fake) is(fault string) bool { return f.fault == fault }
 
 func (f *fake) Use(ctx context.Context, id []byte, expires time.Time) (bool, error) {
+	return f.use(ctx, id, expires, nil)
+}
+
+func (f *fake) use(ctx context.Context, id []byte, expires time.Time, attempt []byte) (bool, error) {
 	d := f.disk
 	if f.is("true before durable") || f.is("not shared") {
 		d = &f.own
@@ -132,6 +141,9 @@ func (f *fake) Use(ctx context.Context, id []byte, expires time.Time) (bool, err
 		}
 		return false, replay.ErrSwept
 	}
+	if f.older(id) {
+		return false, replay.ErrRestored
+	}
 	if f.is("mark in another step") {
 		d.mu.Unlock()
 		time.Sleep(100 * time.Microsecond) // the way to the backend and back
@@ -141,8 +153,11 @@ func (f *fake) Use(ctx context.Context, id []byte, expires time.Time) (bool, err
 	if f.is("not atomic") || f.is("not atomic over peers") {
 		pause(d)
 	}
-	if i >= 0 || f.is("always false") {
-		return f.is("uses twice"), nil
+	if i >= 0 {
+		return f.is("uses twice") || f.again(&d.rows[i], attempt), nil
+	}
+	if f.is("always false") {
+		return false, nil
 	}
 	if d.limit > 0 && len(d.rows) >= d.limit {
 		switch f.fault {
@@ -161,7 +176,10 @@ func (f *fake) Use(ctx context.Context, id []byte, expires time.Time) (bool, err
 	if !f.is("keeps the slice") {
 		id = bytes.Clone(id)
 	}
-	d.rows = append(d.rows, row{id, expires})
+	if !f.is("keeps the attempt slice") {
+		attempt = bytes.Clone(attempt)
+	}
+	d.rows = append(d.rows, row{id, expires, attempt})
 	return true, ctx.Err()
 }
 
@@ -255,6 +273,7 @@ func newHarness(fault string) *replaytest.Harness {
 		return f
 	}
 	f := handle()
+	f.first = f
 	h := &replaytest.Harness{
 		Store:  f,
 		Secret: password,
@@ -263,7 +282,14 @@ func newHarness(fault string) *replaytest.Harness {
 		Sweep:  f.Sweep,
 		Reopen: func(*testing.T) replay.Store { return handle() },
 		Peer:   func(*testing.T) replay.Store { return handle() },
-		Full:   func(*testing.T) { d.limit = 50 },
+		Restored: func(*testing.T) {
+			at := clock.Now()
+			if fault == "restored mark is far back" {
+				at = at.AddDate(0, 0, -1)
+			}
+			f.restored().restored = at
+		},
+		Full: func(*testing.T) { d.limit = 50 },
 		Break: func(*testing.T) func() {
 			away := func(b bool) { d.mu.Lock(); d.away = b; d.mu.Unlock() }
 			away(true)
@@ -280,6 +306,13 @@ func newHarness(fault string) *replaytest.Harness {
 func TestFaulty(t *testing.T) {
 	fault := faulttest.Fault() // none: the suite can be passed in full
 	replaytest.Run(t, func(*testing.T) *replaytest.Harness { return newHarness(fault) })
+	replaytest.RunDeferred(t, func(*testing.T) *replaytest.Harness { return newHarness(fault) })
 }
 
-func TestSuiteFindsEveryFault(t *testing.T) { faulttest.Find(t, faults) }
+func TestSuiteFindsEveryFault(t *testing.T) {
+	all := maps.Clone(faults)
+	for fault, finders := range deferredFaults {
+		all[fault] = slices.Concat(all[fault], finders) // some faults are of both suites
+	}
+	faulttest.Find(t, all)
+}

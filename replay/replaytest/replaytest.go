@@ -59,6 +59,10 @@ type Harness struct {
 	Break       func(t *testing.T) (restore func())
 	CannotBreak bool
 
+	// Restored records that Store was restored from a backup now: it refuses
+	// what was minted before. Leave it nil if there are no backups of it.
+	Restored func(t *testing.T)
+
 	// Secret is what Store authenticates to its backend with, such as the
 	// password in a DSN; it must stay out of errors. NoSecret: there is none.
 	Secret   string
@@ -87,6 +91,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) *Harness) {
 		{"never true at the mark", testAtTheMark},
 		{"sweep keeps what is live", testSweepKeepsLive},
 		{"sweep races use", testSweepRace},
+		{"older than the restored store is refused", testRestored},
 		{"spent survives a restart", testRestart},
 		{"sweep mark survives a restart", testMarkRestart},
 		{"spent is seen by a peer", testPeer},
