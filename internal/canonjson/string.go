@@ -49,26 +49,31 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
-// appendQuick appends s from i on, in steps of eight bytes with one escape of two
-// characters at most, as far as that goes and dst has room. It returns how many
-// bytes of s it took.
+// appendQuick appends s from i on, in steps of eight bytes, as far as they hold no
+// more than plain characters, quotes and backslashes and dst has room. It returns
+// how many bytes of s it took.
 func appendQuick[T string | []byte](dst []byte, s T, i int) ([]byte, int) {
 	out, n, start := dst[:cap(dst)], len(dst), i
-	for i+8 <= len(s) && n+9 <= len(out) {
+	for ; i+8 <= len(s) && n+24 <= len(out); i += 8 {
 		x := eight(s, i)
-		binary.LittleEndian.PutUint64(out[n:], x)
-		near := specialAt(x)
-		if near == 8 {
-			i, n = i+8, n+8
-			continue
-		}
-		i, n = i+near, n+near // what was copied of the rest is overwritten
-		c := byte(x >> (8 * near))
-		if c != '"' && c != '\\' {
+		escaped, other := marks(x)
+		if other != 0 {
 			break
 		}
-		out[n], out[n+1] = '\\', c
-		i, n = i+1, n+2
+		// Every step writes all that is left of the eight bytes and counts what
+		// stands before the next that is escaped.
+		left := 8
+		for escaped != 0 {
+			near := bits.TrailingZeros64(escaped) >> 3
+			binary.LittleEndian.PutUint64(out[n:n+8], x)
+			n += near
+			out[n], out[n+1] = '\\', byte(x>>(8*near))
+			n += 2
+			x, escaped = x>>(8*near)>>8, escaped>>(8*near)>>8
+			left -= near + 1
+		}
+		binary.LittleEndian.PutUint64(out[n:n+8], x)
+		n += left
 	}
 	return out[:n], i - start
 }
@@ -131,6 +136,17 @@ func specialAt(x uint64) int {
 	// The high bit of each byte that is 0x7f and up, less than 0x20, a quote or
 	// a backslash. Carries spoil only bytes above such a one.
 	return bits.TrailingZeros64((x+ones|x|(x-' '*ones)&^x|(quote-ones)&^quote|(slash-ones)&^slash)&highs) >> 3
+}
+
+// marks sets the high bit of each of eight bytes, in escaped for a quote or a
+// backslash and in other for the rest of what is special. Nothing is carried from
+// one byte to another, unless other is not zero.
+func marks(x uint64) (escaped, other uint64) {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	other = (x | x + ones | ^(x + 0x60*ones)) & highs
+	quote := (x ^ '"'*ones) + 0x7f*ones
+	slash := (x ^ '\\'*ones) + 0x7f*ones
+	return ^(quote & slash) & highs, other
 }
 
 // plain tells which bytes canonical JSON writes as themselves inside a string.
@@ -269,28 +285,43 @@ func appendDecoded(dst, text []byte) ([]byte, int, *posError) {
 }
 
 // appendUnquoted appends the string at the start of text, decoded, in steps of
-// eight bytes with one escape at most that only adds a backslash, as far as that
-// goes and dst has room. It returns where in text it stopped.
+// eight bytes, as far as they hold no more than plain characters and escapes that
+// only add a backslash, and dst has room. It returns where in text it stopped.
 func appendUnquoted(dst, text []byte) ([]byte, int) {
 	out, n, i := dst[:cap(dst)], len(dst), 1
-	for i+9 <= len(text) && n+9 <= len(out) {
+	for i+8 <= len(text) && n+16 <= len(out) {
 		x := eight(text, i)
-		binary.LittleEndian.PutUint64(out[n:], x)
-		near := specialAt(x)
-		if near == 8 {
-			i, n = i+8, n+8
+		escaped, other := marks(x)
+		if other != 0 {
+			break
+		}
+		left := 8
+		for escaped != 0 {
+			near := bits.TrailingZeros64(escaped) >> 3
+			binary.LittleEndian.PutUint64(out[n:n+8], x)
+			n += near
+			x, escaped, left = x>>(8*near), escaped>>(8*near), left-near
+			if byte(x) == '"' {
+				return out[:n], i + 8 - left // the end
+			}
+			if left == 1 {
+				break // the next step begins with the backslash
+			}
+			c := byte(x >> 8)
+			if c != '"' && c != '\\' && c != '/' {
+				return out[:n], i + 8 - left
+			}
+			out[n] = c
+			n++
+			x, escaped, left = x>>16, escaped>>16, left-2
+		}
+		if escaped != 0 {
+			i += 7
 			continue
 		}
-		i, n = i+near, n+near // what was copied of the rest is overwritten
-		if byte(x>>(8*near)) != '\\' {
-			break
-		}
-		c := text[i+1]
-		if c != '"' && c != '\\' && c != '/' {
-			break
-		}
-		out[n] = c
-		i, n = i+2, n+1
+		binary.LittleEndian.PutUint64(out[n:n+8], x)
+		n += left
+		i += 8
 	}
 	return out[:n], i
 }

@@ -243,3 +243,41 @@ func TestKeyOrder(t *testing.T) {
 		t.Errorf("got  %s\nwant %s (%v)", got, want, err)
 	}
 }
+
+// The steps of eight bytes write what one character after another would, wherever
+// an escape falls and however much room there is.
+func TestStringSteps(t *testing.T) {
+	pieces := []struct{ plain, escaped string }{
+		{"a", "a"}, {"bcdefg", "bcdefg"}, {"/", "/"}, {"~", "~"}, {" ", " "},
+		{`"`, `\"`}, {`\`, `\\`}, {"\n", `\n`}, {"\x00", `\u0000`}, {"\x7f", `\u007f`}, {"é", `\u00e9`}, {"\xed\xa0\x80", `\ud800`},
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		var plain, escaped, slashes strings.Builder
+		usual := 6 + r.IntN(len(pieces)-5) // many strings have quotes and backslashes only
+		for range r.IntN(40) {
+			p := pieces[r.IntN(usual)]
+			if p.plain == "\xed\xa0\x80" && strings.HasSuffix(plain.String(), p.plain) {
+				continue
+			}
+			plain.WriteString(p.plain)
+			escaped.WriteString(p.escaped)
+			slashes.WriteString(strings.ReplaceAll(p.escaped, "/", `\/`))
+		}
+		room := make([]byte, 3, 3+r.IntN(200))
+		got := canonjson.AppendString(room, plain.String())
+		if want := "\x00\x00\x00\"" + escaped.String() + `"`; string(got) != want {
+			t.Fatalf("%q is written %q, want %q", plain.String(), got, want)
+		}
+		for _, text := range []string{escaped.String(), slashes.String()} {
+			text = `"` + text + `"`
+			s, n, err := canonjson.DecodeString([]byte(text + strings.Repeat(" ", r.IntN(20))))
+			if s != plain.String() || n != len(text) || err != nil {
+				t.Fatalf("%q is read as %q, %d, %v", text, s, n, err)
+			}
+			if _, _, err := canonjson.DecodeString([]byte(text[:len(text)-1])); err == nil {
+				t.Fatalf("%q was taken", text[:len(text)-1])
+			}
+		}
+	}
+}
