@@ -44,7 +44,7 @@ func (g *Guard) seal(ctx context.Context, req *Request, out *Outgoing, c *claims
 	if err := g.mint(req, out, &t, now, c); err != nil {
 		return "", err
 	}
-	if strings.Contains(out.State, claimcheck.Prefix) && !encrypts(g.codec) {
+	if !encrypts(g.codec) && strings.Contains(out.State, claimcheck.Prefix) {
 		return "", errors.New("foil: the state holds a claim check and this codec can be read by anyone: use an encrypting codec")
 	}
 	buf := payloads.Get().(*[]byte)
