@@ -1,0 +1,55 @@
+package redis
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// SetClock makes the scripts go by now instead of the clock of the server. Scripts
+// of several stores on one database must go by one clock.
+func (s *Store) SetClock(t testing.TB, now func() time.Time) {
+	t.Helper()
+	s.clock = now
+	node, err := s.node(t.Context())
+	if err == nil {
+		err = s.load(t.Context(), node)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// SetTimeout changes Options.Timeout until restore is called.
+func (s *Store) SetTimeout(d time.Duration) (restore func()) {
+	old := s.opts.Timeout
+	s.opts.Timeout = d
+	return func() { s.opts.Timeout = old }
+}
+
+// SetMaxSteps lowers ledger.MaxSteps.
+func (s *Store) SetMaxSteps(n int) { s.maxSteps = n }
+
+// SetLimits changes what the store may hold.
+func (s *Store) SetLimits(rows int, bytes int64) {
+	s.opts.MaxClaims, s.opts.MaxClaimTotalBytes = rows, bytes
+	s.opts.MaxHandles, s.opts.MaxHandleTotalBytes = rows, bytes
+	s.opts.MaxOperations = rows
+}
+
+// Forget makes the next call look at the server again.
+func (s *Store) Forget() { s.checked.Store(0) }
+
+// Scripts are the names of all scripts.
+func Scripts() (names []string) {
+	for _, s := range all {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// SweepChunk sweeps at most so many rows of each table.
+func (s *Store) SweepChunk(ctx context.Context, n int) error {
+	_, err := s.sweep(ctx, n)
+	return err
+}

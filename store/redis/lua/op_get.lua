@@ -1,0 +1,2 @@
+if redis.call('EXISTS', OP) == 0 then return {'none'} end
+return view('there')

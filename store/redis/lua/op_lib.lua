@@ -1,0 +1,36 @@
+local id = ARGV[2]
+local OP, STEP, RESULT = P .. 'op:' .. id, P .. 'step:' .. id, P .. 'result:' .. id
+
+local function view(tag)
+  return {tag, I(now), redis.call('HMGET', OP, 'flow', 'round', 'method', 'target', 'principal', 'answers', 'expires', 'state', 'fence',
+    'started', 'finished', 'lease', 'kept', 'outcome', 'by', 'note'), redis.call('HGETALL', STEP), redis.call('HGETALL', RESULT)}
+end
+
+local function extend(lease)
+  local till = I(up + lease)
+  redis.call('HSET', OP, 'lease', till)
+  redis.call('ZADD', P .. 'executing', till, id)
+end
+
+-- runs says whether whoever has this fence may go on.
+local function runs(fence)
+  local op = redis.call('HMGET', OP, 'fence', 'state')
+  return op[1] == fence and op[2] == 'executing'
+end
+
+-- lost says whether the operation is unknown under this fence.
+local function lost(fence)
+  local op = redis.call('HMGET', OP, 'fence', 'state', 'lease')
+  return op[1] == fence and (op[2] == 'unknown' or op[2] == 'executing' and tonumber(op[3]) <= now)
+end
+
+local function finish(state, has, outcome)
+  local op = redis.call('HMGET', OP, 'retention', 'keep', 'expires')
+  local kept = math.max(up + tonumber(op[1]), tonumber(op[2]))
+  redis.call('HSET', OP, 'state', state, 'finished', I(now), 'kept', I(kept))
+  if has == '1' then redis.call('HSET', OP, 'outcome', outcome) end
+  redis.call('ZREM', P .. 'executing', id)
+  redis.call('ZREM', P .. 'unknown', id)
+  -- Not before it has expired either: the mark would refuse others then.
+  redis.call('ZADD', P .. state, I(math.max(kept, tonumber(op[3]))), id)
+end

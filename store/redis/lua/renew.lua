@@ -1,0 +1,3 @@
+if not runs(ARGV[3]) then return {'fenced'} end
+extend(tonumber(ARGV[4]))
+return {'renewed'}

@@ -1,0 +1,2 @@
+if redis.call('EXISTS', P .. 'claim:' .. ARGV[2]) == 1 then drop('claim', {ARGV[2]}) end
+return {'revoked'}
