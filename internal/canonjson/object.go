@@ -1,9 +1,6 @@
 package canonjson
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // A place is an offset in flat in each form.
 type place uint64
@@ -136,10 +133,8 @@ func (p *parser) object(depth int) bool {
 // addMember puts a member on the stacks; its end and its list come with its value.
 func (p *parser) addMember(o *openObject, ref keyRef, start place) {
 	n := len(p.members)
-	p.members = double(p.members)[:n+1]
-	p.members[n].start = start
-	p.order = double(p.order)[:n+1]
-	k := &p.order[n]
+	extend(&p.members).start = start
+	k := extend(&p.order)
 	k.prefix, k.ref, k.index = p.prefix(ref), ref, uint32(n-o.base)
 	if o.sorted && n > o.base {
 		o.sorted = p.less(&p.order[n-1], k)
@@ -160,7 +155,7 @@ func (p *parser) closeObject(o *openObject) {
 	} else {
 		p.sortKeys(order)
 		first := len(p.kept)
-		kept := slices.Grow(p.kept, len(order))
+		grow(&p.kept, len(order))
 		var run list // reordered objects in the last kept entry
 		after := uint32(math.MaxUint32)
 		for i := range order {
@@ -174,20 +169,17 @@ func (p *parser) closeObject(o *openObject) {
 				run = p.concat(run, m.list)
 			} else {
 				run = m.list
-				kept = kept[:len(kept)+1]
-				kept[len(kept)-1].start = m.start
+				extend(&p.kept).start = m.start
 			}
-			k := &kept[len(kept)-1]
+			k := &p.kept[len(p.kept)-1]
 			k.end, k.head = m.end, run.head
 			after = index + 1
 		}
-		p.kept = kept
-		at := len(p.objs)
-		inside = list{int32(at), int32(at)}
-		p.objs = double(p.objs)[:at+1]
-		r := &p.objs[at]
+		at := int32(len(p.objs))
+		inside = list{at, at}
+		r := extend(&p.objs)
 		r.open, r.close, r.next = o.open, p.here(), -1
-		r.first, r.n = uint32(first), uint32(len(kept)-first)
+		r.first, r.n = uint32(first), uint32(len(p.kept)-first)
 	}
 	if o.folds && !p.ambiguous {
 		p.ambiguous = p.caseTwins(order)
@@ -202,8 +194,13 @@ func (p *parser) canonical(f form) []byte {
 	if p.list.head < 0 {
 		return p.flat[f]
 	}
-	p.out = p.span(slices.Grow(p.out[:0], len(p.flat[f])), f, 0, uint32(len(p.flat[f])), p.list.head)
-	return p.out
+	p.out = p.out[:0]
+	grow(&p.out, len(p.flat[f]))
+	out := p.span(p.out, f, 0, uint32(len(p.flat[f])), p.list.head)
+	if cap(out) > cap(p.out) {
+		p.out = out
+	}
+	return out
 }
 
 // span appends flat[start:end], in which the objects of the list at head are

@@ -75,10 +75,10 @@ func newParser(text []byte, lim *Limits, w want) (*parser, error) {
 	p.text, p.pos, p.mark, p.lim, p.want = text, 0, 0, l, w
 	p.err, p.ambiguous, p.numbers, p.list = nil, false, false, emptyList
 	if w&wantPython != 0 {
-		p.flat[python] = slices.Grow(p.flat[python], len(text))
+		grow(&p.flat[python], len(text))
 	}
 	if w&wantExact != 0 {
-		p.flat[exact] = slices.Grow(p.flat[exact], len(text))
+		grow(&p.flat[exact], len(text))
 	}
 	return p, nil
 }
@@ -86,34 +86,46 @@ func newParser(text []byte, lim *Limits, w want) (*parser, error) {
 func (p *parser) release() {
 	p.text, p.err = nil, nil
 	for f := range p.flat {
-		p.flat[f] = recycle(p.flat[f], 1)
+		recycle(&p.flat[f], 1)
 	}
-	p.members = recycle(p.members, 24)
-	p.order = recycle(p.order, 24)
-	p.keys = recycle(p.keys, 1)
-	p.folds = recycle(p.folds, 24)
-	p.objs = recycle(p.objs, 28)
-	p.kept = recycle(p.kept, 20)
-	p.top = recycle(p.top, 16)
-	p.out = recycle(p.out, 1)
-	p.digits = recycle(p.digits, 1)
+	recycle(&p.members, 24)
+	recycle(&p.order, 24)
+	recycle(&p.keys, 1)
+	recycle(&p.folds, 24)
+	recycle(&p.objs, 28)
+	recycle(&p.kept, 20)
+	recycle(&p.top, 16)
+	recycle(&p.out, 1)
+	recycle(&p.digits, 1)
 	parsers.Put(p)
 }
 
-func recycle[T any](s []T, size int) []T {
-	if cap(s)*size > maxPooled {
-		return nil
+// recycle empties a buffer. Like [grow] it writes no pointer that stays the same:
+// while the garbage collector runs, that is what is slow.
+func recycle[T any](s *[]T, size int) {
+	if cap(*s)*size > maxPooled {
+		*s = nil
+	} else {
+		*s = (*s)[:0]
 	}
-	return s[:0]
 }
 
-// double makes room for one more. Unlike append it doubles large slices too,
-// which copies less.
-func double[T any](s []T) []T {
-	if len(s) == cap(s) {
-		s = slices.Grow(s, max(64, len(s)))
+// grow makes room for n more.
+func grow[T any](s *[]T, n int) {
+	if cap(*s)-len(*s) < n {
+		*s = slices.Grow(*s, n)
 	}
-	return s
+}
+
+// extend makes a buffer longer by one element, which is not zero. Unlike append
+// it doubles large buffers too, which copies less.
+func extend[T any](s *[]T) *T {
+	n := len(*s)
+	if n == cap(*s) {
+		*s = slices.Grow(*s, max(64, n))
+	}
+	*s = (*s)[:n+1]
+	return &(*s)[n]
 }
 
 // fail notes the error and returns false.
