@@ -195,6 +195,9 @@ func TestSettleAsksAgain(t *testing.T) {
 
 	s.now = epoch.Add(foil.DefaultFlowLimit - time.Minute)
 	near := s.wantRecorded(t, answering(accepted), one, `{"ask":1}`)
+	if o, err := s.Open(ctx, answering(accepted), near.Token); err != nil || o.Expires().After(o.Deadline()) {
+		t.Errorf("a copy outlives its flow: %v", err)
+	}
 	s.now = epoch.Add(foil.DefaultFlowLimit)
 	s.wantRecorded(t, answering(accepted), near.Token, `"done"`)
 	wantReason(t, openErr(s, answering(accepted), one), foil.ReasonFlowExpired)
@@ -327,7 +330,8 @@ func TestSettleResumes(t *testing.T) {
 	if _, err := step(first, "c", false); !errors.Is(err, ledger.ErrFenced) {
 		t.Errorf("the first goes on: %v", err)
 	}
-	if first.IdempotencyKey("b", "p") != second.IdempotencyKey("b", "p") || first.IdempotencyKey("b", "p") == first.IdempotencyKey("bp", "") {
+	if first.IdempotencyKey("b", "p") != second.IdempotencyKey("b", "p") || first.IdempotencyKey("b", "p") == first.IdempotencyKey("bp", "") ||
+		first.IdempotencyKey("s", "Q\x00\x00\x00\x01z") == first.IdempotencyKey("s\x00\x00\x00\x06Q", "z") {
 		t.Error("idempotency keys")
 	}
 	s.conclude(t, second, foil.Conclusion{Result: []byte(`2`)})
@@ -393,5 +397,168 @@ func TestSettleTooLarge(t *testing.T) {
 	s.conclude(t, s.start(t, answering(accepted), token), foil.Conclusion{Result: make([]byte, 100)})
 	if r := s.wantRecorded(t, answering(accepted), token, ""); !r.Lost || r.Result != nil {
 		t.Errorf("recorded %+v", r)
+	}
+}
+
+// What Begin is given, for the operators and for the time in which it counts.
+func TestSettleStart(t *testing.T) {
+	var got ledger.Start
+	s := newSettled(t, func(o *foil.Options) {
+		o.FlowLimit, o.OutcomeRetention = 3*time.Minute, 2*time.Hour
+		o.Ledger = &seenLedger{Store: o.Ledger, start: &got}
+	})
+	token := s.seal(t, purge(), confirm())
+	o := s.start(t, answering(accepted), token)
+	deadline := o.Deadline()
+	if !got.Expires.Equal(deadline) || !got.Keep.Equal(deadline.Add(foil.DefaultSkew)) || got.Retention != 2*time.Hour || got.Lease != foil.DefaultLease {
+		t.Errorf("expires %v, keep %v, retention %v, lease %v; deadline %v", got.Expires, got.Keep, got.Retention, got.Lease, deadline)
+	}
+	if len(got.Principal) != ledger.PrincipalLen || got.Round != 1 || got.Method != purge().Method || got.Target != purge().Target {
+		t.Errorf("start %+v", got)
+	}
+	if ms := ledger.Minted(got.ID); !ms.Equal(epoch.Truncate(time.Millisecond)) {
+		t.Errorf("minted %v", ms)
+	}
+}
+
+type seenLedger struct {
+	ledger.Store
+	start *ledger.Start
+}
+
+func (l *seenLedger) Begin(ctx context.Context, s *ledger.Start) (*ledger.Operation, bool, error) {
+	*l.start = *s
+	return l.Store.Begin(ctx, s)
+}
+
+// A codec is told how long a token may be read, which is longer than it may start
+// anything.
+func TestSettleReadable(t *testing.T) {
+	c := &seenCodec{}
+	b := newBench(t, nil)
+	g := b.guard(t, b.codec, nil)
+	c.Codec = b.codec
+	for _, once := range []foil.Once{foil.Redeem, foil.Settle} {
+		g = b.guard(t, c, func(o *foil.Options) {
+			o.Once, o.Ledger = once, anyLedger{ledger.NewMemory(nil)}
+		})
+		if _, err := g.Seal(ctx, purge(), confirm()); err != nil {
+			t.Fatal(err)
+		}
+		want := epoch.Add(foil.DefaultTTL)
+		if once == foil.Settle {
+			want = epoch.Add(foil.DefaultFlowLimit + foil.DefaultOutcomeRetention)
+		}
+		if !c.expires.Equal(want.Truncate(time.Millisecond)) {
+			t.Errorf("%v: readable until %v, want %v", once, c.expires, want)
+		}
+	}
+}
+
+type seenCodec struct {
+	foil.Codec
+	expires time.Time
+}
+
+func (c *seenCodec) Seal(ctx context.Context, payload []byte, expires time.Time) (string, error) {
+	c.expires = expires
+	return c.Codec.Seal(ctx, payload, expires)
+}
+
+// Answers differ if anything that was asked for differs, down to where it stands.
+func TestSettleAnswersIdentity(t *testing.T) {
+	s := newSettled(t, nil)
+	two := foil.Outgoing{Questions: []byte(`{"a":` + confirmQuestion + `,"b":` + confirmQuestion + `}`)}
+	const yes, no = `{"action":"accept"}`, `{"action":"decline"}`
+	token := s.seal(t, purge(), two)
+	s.start(t, answering(`{"a":`+yes+`,"b":`+no+`}`), token)
+	for _, other := range []string{
+		`{"a":` + no + `,"b":` + yes + `}`,
+		`{"a":` + yes + `}`,
+		`{"a":{"action":"accept","x":"accept"},"b":` + no + `}`,
+	} {
+		wantReason(t, openErr(s, answering(other), token), foil.ReasonAnswersChanged)
+	}
+	token = s.seal(t, purge(), two)
+	s.start(t, answering(`{"a":{"action":"accept","x":1}}`), token)
+	for _, other := range []string{
+		`{"b":{"action":"accept","x":1}}`, `{"a":{"action":"accept","y":1}}`, `{"a":{"action":"accept","x":1.0}}`, `{"a":{"action":"accept","_meta":{},"x":2}}`,
+	} {
+		err := openErr(s, answering(other), token)
+		if other == `{"a":{"action":"accept","x":1.0}}` {
+			wantOperation(t, err, ledger.Executing) // one exact value, two spellings
+			continue
+		}
+		wantReason(t, err, foil.ReasonAnswersChanged)
+	}
+}
+
+// What Seal refuses for want of a login, Open refuses too.
+func TestSettleNobodyOpens(t *testing.T) {
+	lax := newSettled(t, func(o *foil.Options) { o.SettleAnonymous = true })
+	strict := lax.guard(t, lax.codec, func(o *foil.Options) {
+		o.Once, o.Ledger = foil.Settle, anyLedger{lax.ledger}
+	})
+	req := answering(accepted)
+	req.Principal = foil.Anonymous()
+	_, err := strict.Open(ctx, req, lax.seal(t, req, confirm()))
+	wantReason(t, err, foil.ReasonPrincipalMissing)
+}
+
+// A client that hangs up says nothing of the ledger's health.
+func TestSettleHungUp(t *testing.T) {
+	s := newSettled(t, nil)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	token := s.seal(t, purge(), confirm())
+	if _, err := s.Open(gone, answering(accepted), token); err == nil {
+		t.Fatal("opened for a client that is gone")
+	}
+	s.start(t, answering(accepted), token)
+}
+
+// Between redeeming a claim and keeping what it held lies a crash: the operation
+// gets its plan again.
+func TestSettleClaimAfterCrash(t *testing.T) {
+	f := &faulty{}
+	s := newSettled(t, func(o *foil.Options) {
+		f.Store = o.Ledger
+		o.Ledger, o.Resumable = f, true
+	})
+	claim, err := s.checks.Issue(ctx, []byte("plan"), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := s.seal(t, purge(), confirm())
+	f.step = func() error { return errDisk }
+	if _, err := s.start(t, answering(accepted), token).Claims().Redeem(ctx, claim); !errors.Is(err, foil.ErrUnavailable) {
+		t.Fatalf("a plan that could not be kept: %v", err)
+	}
+	f.step = nil
+	s.now = s.now.Add(foil.DefaultLease)
+	if got, err := s.start(t, answering(accepted), token).Claims().Redeem(ctx, claim); err != nil || string(got) != "plan" {
+		t.Errorf("plan %q, %v", got, err)
+	}
+}
+
+// Settling costs one durable write before the handler and one after.
+func TestSettleWrites(t *testing.T) {
+	r := new(recorder)
+	s := newSettled(t, func(o *foil.Options) { o.Observer = r })
+	token := s.seal(t, purge(), confirm())
+	r.take()
+	o := s.start(t, answering(accepted), token)
+	if _, err := o.Dispatch(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.conclude(t, o, foil.Conclusion{Result: []byte(`1`)})
+	want := "ledger begin <nil>; opened open purge_objects flow=true round=1 kid=true bytes=true took=true; operation open purge_objects flow=true round=1: started; " +
+		"ledger finish <nil>; operation conclude purge_objects flow=true round=1: succeeded"
+	if got := r.take(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	s.wantRecorded(t, answering(accepted), token, `1`)
+	if got := r.take(); !strings.HasSuffix(got, ": recorded") || strings.Count(got, "ledger") != 1 {
+		t.Errorf("told again: %s", got)
 	}
 }

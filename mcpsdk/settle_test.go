@@ -21,6 +21,14 @@ func settling(o *foil.Options) {
 	o.Ledger = ledger.NewMemory(&ledger.MemoryOptions{Now: o.Now})
 }
 
+// counting settles in a ledger whose states can be counted.
+func counting(l **ledger.Memory) func(*foil.Options) {
+	return func(o *foil.Options) {
+		settling(o)
+		*l = o.Ledger.(*ledger.Memory)
+	}
+}
+
 const yes = `"inputResponses":{"confirm":{"action":"accept","content":{"ok":true}}}`
 
 // retryOf is params with the answers and a state.
@@ -131,7 +139,8 @@ func TestSettledEndings(t *testing.T) {
 		{name: "raw wrapped", raw: fmt.Errorf("storing: %w", ledger.NoEffect(coded)), first: `{"code":-32099,"message":"storing: no room"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, settling)
+			var l *ledger.Memory
+			w := newWorld(t, counting(&l))
 			var runs atomic.Int64
 			s := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
 			s.AddReceivingMiddleware(w.protect(nil))
@@ -171,7 +180,80 @@ func TestSettledEndings(t *testing.T) {
 			if runs.Load() != 1 {
 				t.Errorf("ran %d times", runs.Load())
 			}
+			want := ledger.Counts{Failed: 1}
+			if c.then == unknown {
+				want = ledger.Counts{Unknown: 1}
+			}
+			if got, err := l.Counts(t.Context()); err != nil || got != want {
+				t.Errorf("counts %+v, %v", got, err)
+			}
 		})
+	}
+}
+
+// A handler that asks when the flow may not ask any more has done nothing: the
+// refusal is its outcome.
+func TestSettledTooManyRounds(t *testing.T) {
+	var l *ledger.Memory
+	mw := newWorld(t, func(o *foil.Options) { counting(&l)(o); o.MaxRounds = 1 }).protect(fixed())
+	state := sealed(t, mw, tool("x", `{}`, "", nil), ask("confirm", confirm("?")))
+	runs := 0
+	for range 2 {
+		_, err := step(mw, tool("x", `{}`, state, accept()), func(context.Context, mcp.Request) (mcp.Result, error) {
+			runs++
+			return &mcp.CallToolResult{InputRequests: ask("more", confirm("?"))}, nil
+		})
+		if got := wireOf(t, err); got != refusal {
+			t.Error(got)
+		}
+	}
+	if got, err := l.Counts(t.Context()); err != nil || got != (ledger.Counts{Failed: 1}) || runs != 1 {
+		t.Errorf("counts %+v, %v; ran %d times", got, err, runs)
+	}
+}
+
+// What could not be recorded is not told.
+func TestSettledNotRecorded(t *testing.T) {
+	mw := newWorld(t, func(o *foil.Options) {
+		settling(o)
+		o.Ledger = mute{o.Ledger.(*ledger.Memory)}
+	}).protect(fixed())
+	state := sealed(t, mw, tool("x", `{}`, "", nil), ask("confirm", confirm("?")))
+	_, err := step(mw, tool("x", `{}`, state, accept()), func(context.Context, mcp.Request) (mcp.Result, error) { return text("done"), nil })
+	if got := wireOf(t, err); !strings.Contains(got, `"reason":"operation_unknown"`) {
+		t.Error(got)
+	}
+}
+
+// mute records no outcome.
+type mute struct{ *ledger.Memory }
+
+func (mute) Finish(context.Context, [ledger.IDLen]byte, uint64, ledger.Finish) error {
+	return ledger.ErrFenced
+}
+
+// A handler that is to spend the state itself, and does not, is not heard.
+func TestDeferredResult(t *testing.T) {
+	mw := newWorld(t, func(o *foil.Options) { o.Once = foil.Deferred }).protect(fixed())
+	for _, redeems := range []bool{true, false} {
+		state := sealed(t, mw, tool("x", `{}`, "", nil), ask("confirm", confirm("?")))
+		handler := func(ctx context.Context, _ mcp.Request) (mcp.Result, error) {
+			if redeems {
+				if err := mcpsdk.Opened(ctx).Redeem(ctx, nil); err != nil {
+					return nil, err
+				}
+			}
+			return text("done"), nil
+		}
+		_, err := step(mw, tool("x", `{}`, state, accept()), handler)
+		if redeems && err != nil || !redeems && wireOf(t, err) != unavailable {
+			t.Errorf("redeems %v: %v", redeems, err)
+		}
+		redeems = true
+		_, err = step(mw, tool("x", `{}`, state, accept()), handler)
+		if got := wireOf(t, err); got != refusal {
+			t.Errorf("again: %s", got)
+		}
 	}
 }
 
