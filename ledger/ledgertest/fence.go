@@ -55,13 +55,18 @@ func testRenew(t *testing.T, h *Harness) {
 
 func testRenewLapsed(t *testing.T, h *Harness) {
 	op := h.lapsed(t)
+	is(t, h.Store, op.ID, ledger.Unknown, 1, "") // to look changes nothing
+	page, _, err := h.Store.List(t.Context(), ledger.Query{State: ledger.Unknown})
+	if good(t, "List", err); len(page) != 1 {
+		t.Fatalf("List of what is unknown returned %d operations, want 1", len(page))
+	}
 	from := h.now()
 	good(t, "Renew of what lapsed", h.Store.Renew(t.Context(), op.ID, 1, long))
 	h.within(t, "LeaseUntil", get(t, h.Store, op.ID).LeaseUntil, from.Add(long), h.now().Add(long))
 	is(t, h.Store, op.ID, ledger.Executing, 1, "")
 
 	op = h.lapsed(t)
-	_, err := h.Store.Resume(t.Context(), op.ID, 1, long)
+	_, err = h.Store.Resume(t.Context(), op.ID, 1, long)
 	good(t, "Resume", err)
 	fenced(t, "Renew of what was taken over", h.Store.Renew(t.Context(), op.ID, 1, long))
 	is(t, h.Store, op.ID, ledger.Executing, 2, "")

@@ -47,7 +47,7 @@ func (h *Harness) shuffled(t *testing.T, n int) [][ledger.IDLen]byte {
 	var ops []ledger.Operation
 	for i := range n {
 		s := h.start()
-		s.ID[0] = byte(7 * i) // not in the order of time
+		s.ID[0] = byte(101 * i) // not in the order of time
 		ops = append(ops, *begin(t, h.Store, s))
 		if i%3 == 2 && h.hasClock() {
 			h.Advance(time.Millisecond)
