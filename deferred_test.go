@@ -186,3 +186,15 @@ func TestRedeemElsewhere(t *testing.T) {
 		t.Error("a transaction under Once: Redeem")
 	}
 }
+
+// What Redeem has told the handler, the client is told.
+func TestDeferredTold(t *testing.T) {
+	b, _ := newDeferred(t)
+	o := open(t, b, b.seal(t, purge(), confirm()))
+	wantReason(t, o.Redeem(ctx, spentTx{}), foil.ReasonReplayed)
+	wantReason(t, o.Conclude(ctx, foil.Conclusion{}), foil.ReasonReplayed)
+}
+
+type spentTx struct{}
+
+func (spentTx) UseAs(context.Context, []byte, time.Time, []byte) (bool, error) { return false, nil }
