@@ -11,6 +11,7 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/claimcheck"
+	"github.com/foilmcp/foil/ledger"
 )
 
 // The names of the tools.
@@ -176,4 +177,10 @@ var (
 func (j *Janitor) broken(ctx context.Context, told, cause error) error {
 	j.o.Logger.ErrorContext(ctx, "storage janitor failed", "told", told, "err", cause)
 	return told
+}
+
+// undone is broken for a call that has certainly deleted nothing: under
+// foil.Settle it has failed, and nobody needs to find out what it did.
+func (j *Janitor) undone(ctx context.Context, told, cause error) error {
+	return ledger.NoEffect(j.broken(ctx, told, cause))
 }

@@ -26,6 +26,16 @@ type PurgeInput struct {
 // The middleware has opened req.Params.RequestState before: it is what ask put
 // there, for the same person, tool and arguments, or empty on a first call.
 func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeInput) (*mcp.CallToolResult, *PurgeOutput, error) {
+	s, ok := parseState(req.Params.RequestState, j.o.PlanInState)
+	if begun(mcpsdk.Opened(ctx).Execution()) {
+		// An earlier call found the answer good and was cut off while it
+		// deleted. Whatever this release would ask now, or this client could be
+		// asked, the rest of the plan is to be carried out.
+		if !ok {
+			return nil, nil, j.broken(ctx, errRest, errors.New("the state is of another release"))
+		}
+		return j.carryOut(ctx, s)
+	}
 	filter, err := newFilter(in.Prefix, in.MaxBytes, in.OlderThan, j.o.Now())
 	if err != nil {
 		return refused(err.Error())
@@ -36,7 +46,6 @@ func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeI
 	if !canAsk(req.ClientCapabilities()) {
 		return refused("purge_objects deletes only what a person has confirmed, and this client cannot ask: it does not declare elicitation in form mode. Nothing was deleted.")
 	}
-	s, ok := parseState(req.Params.RequestState, j.o.PlanInState)
 	if !ok {
 		return j.plan(ctx, req, filter)
 	}
@@ -49,7 +58,7 @@ func (j *Janitor) purge(ctx context.Context, req *mcp.CallToolRequest, in PurgeI
 		return s.ask(ctx, req, in.Prefix)
 	case foil.Reworded:
 		if err := revoke(ctx, s); err != nil {
-			return nil, nil, j.broken(ctx, errClaims, err)
+			return nil, nil, j.undone(ctx, errClaims, err)
 		}
 		return j.plan(ctx, req, filter)
 	}
@@ -75,7 +84,7 @@ func (j *Janitor) plan(ctx context.Context, req *mcp.CallToolRequest, filter Fil
 	case errors.Is(err, ErrTooMany):
 		return refused(fmt.Sprintf("More than %d objects match, and one purge takes no more: use a longer prefix. Nothing was deleted.", j.o.MaxObjects))
 	case err != nil:
-		return nil, nil, j.broken(ctx, errBucket, err)
+		return nil, nil, j.undone(ctx, errBucket, err)
 	case len(objects) == 0:
 		return finished(&PurgeOutput{Outcome: OutcomeNothing, Unread: unread}, "Nothing to purge: no object matches."+unread.text())
 	}
@@ -85,7 +94,7 @@ func (j *Janitor) plan(ctx context.Context, req *mcp.CallToolRequest, filter Fil
 	case errors.Is(err, claimcheck.ErrTooLarge):
 		return refused("The list of the objects is too long to keep for one confirmation: use a longer prefix. Nothing was deleted.")
 	case err != nil:
-		return nil, nil, j.broken(ctx, errClaims, err)
+		return nil, nil, j.undone(ctx, errClaims, err)
 	}
 	if s.Objects > j.o.AskTwiceAbove && mcpsdk.Opened(ctx).AsksOnce() {
 		s.Step = stepCount // the stricter of the two questions
@@ -136,49 +145,10 @@ func revoke(ctx context.Context, s *state) error {
 // withdraw ends the plan of a person who said no.
 func (j *Janitor) withdraw(ctx context.Context, s *state) (*mcp.CallToolResult, *PurgeOutput, error) {
 	if err := revoke(ctx, s); err != nil {
-		return nil, nil, j.broken(ctx, errors.New("not confirmed, and nothing was deleted; but the plan could not be withdrawn, and ends only when it expires"), err)
+		return nil, nil, j.undone(ctx, errors.New("not confirmed, and nothing was deleted; but the plan could not be withdrawn, and ends only when it expires"), err)
 	}
 	j.o.Logger.InfoContext(ctx, "purge declined", "objects", s.Objects)
 	return finished(&PurgeOutput{Outcome: OutcomeDeclined}, "Not confirmed: nothing was deleted, and the plan is withdrawn.")
-}
-
-// carryOut spends the confirmation and deletes what was planned. Redeeming a claim
-// is final: of any number of presentations of this state, on any number of
-// replicas, one gets the list. A plan in the state has only the Guard for that.
-func (j *Janitor) carryOut(ctx context.Context, s *state) (*mcp.CallToolResult, *PurgeOutput, error) {
-	objects, err := planned(ctx, s)
-	switch {
-	case errors.Is(err, claimcheck.ErrRedeemed):
-		j.o.Logger.WarnContext(ctx, "purge refused: the claim is spent or has expired")
-		return refused("REFUSED: this confirmation was already used or has expired. Nothing was deleted by this call; start over.")
-	case err == nil && len(objects) != s.Objects:
-		err = fmt.Errorf("%w: not the one that was shown", errPlan)
-	}
-	if errors.Is(err, errPlan) {
-		return nil, nil, j.broken(ctx, errors.New("the plan cannot be read; nothing was deleted, start over"), err)
-	}
-	if err != nil {
-		return nil, nil, j.broken(ctx, errClaims, err)
-	}
-
-	out := &PurgeOutput{Outcome: OutcomePurged, Unread: s.Unread}
-	for i, o := range objects {
-		if ctx.Err() != nil { // the client cancelled the call: stop at once
-			out.Left = len(objects) - i
-			break
-		}
-		fate, err := j.bucket.Delete(o)
-		if err != nil {
-			j.o.Logger.ErrorContext(ctx, "purge: object not deleted", "object", o.Name, "err", err)
-		}
-		out.count(fate, o)
-		if fate == Deleted && j.o.OnDelete != nil {
-			j.o.OnDelete(o.Name)
-		}
-	}
-	j.o.Logger.InfoContext(ctx, "purged", "deleted", out.Deleted.Count, "bytes", out.Bytes,
-		"missing", out.Missing.Count, "changed", out.Changed.Count, "failed", out.Failed.Count, "left", out.Left)
-	return finished(out, out.text())
 }
 
 // canAsk reports whether the client can show a form. A client that names no mode

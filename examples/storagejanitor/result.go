@@ -1,8 +1,10 @@
 package storagejanitor
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -18,14 +20,15 @@ const (
 // PurgeOutput is the result of purge_objects.
 type PurgeOutput struct {
 	Outcome string `json:"outcome" jsonschema:"purged, nothing_to_purge, declined or refused"`
-	Deleted Group  `json:"deleted"`
+	Deleted Group  `json:"deleted" jsonschema:"by this confirmation, whether or not it was interrupted"`
 	Bytes   int64  `json:"bytes" jsonschema:"size of what was deleted"`
 	Missing Group  `json:"missing" jsonschema:"planned, but no longer there"`
 	Changed Group  `json:"changed" jsonschema:"planned, but changed since the person saw the list, and kept"`
 	Failed  Group  `json:"failed" jsonschema:"planned, but could not be deleted"`
 	Left    int    `json:"left" jsonschema:"planned, but not reached before the call was cancelled"`
 
-	Unread *Unread `json:"unread,omitempty" jsonschema:"what could not be read when the list was made: nothing in it was planned"`
+	Interrupted *Interruption `json:"interrupted,omitempty" jsonschema:"the purge was interrupted and carried on: how the deleted objects divide"`
+	Unread      *Unread       `json:"unread,omitempty" jsonschema:"what could not be read when the list was made: nothing in it was planned"`
 }
 
 // A Group is objects that met the same fate.
@@ -44,18 +47,37 @@ func (g *Group) add(name string) {
 	}
 }
 
-func (p *PurgeOutput) count(fate Fate, o Object) {
-	switch fate {
-	case Deleted:
+// A mark is what became of an object, as a step of the operation keeps it.
+type mark string
+
+const (
+	markDeleted mark = "deleted"
+	markGone    mark = "gone" // missing when a purge was resumed that had begun to delete it
+	markMissing mark = "missing"
+	markChanged mark = "changed"
+	markFailed  mark = "failed"
+)
+
+var marks = map[Fate]mark{Deleted: markDeleted, Missing: markMissing, Changed: markChanged, Failed: markFailed}
+
+// count adds an object; before says that an earlier call had been done with it,
+// and when.
+func (p *PurgeOutput) count(m mark, o Object, before bool, at time.Time) error {
+	switch m {
+	case markDeleted, markGone:
 		p.Deleted.add(o.Name)
 		p.Bytes += o.Size
-	case Missing:
+		p.Interrupted.count(m, o, before, at)
+	case markMissing:
 		p.Missing.add(o.Name)
-	case Changed:
+	case markChanged:
 		p.Changed.add(o.Name)
-	default:
+	case markFailed:
 		p.Failed.add(o.Name)
+	default:
+		return errors.New("storagejanitor: a step says of an object what this release does not know")
 	}
+	return nil
 }
 
 // text tells what happened in sentences.
@@ -78,6 +100,7 @@ func (p *PurgeOutput) text() string {
 			fmt.Fprintf(&b, " %d %s: %s.", g.Count, g.what, g.text())
 		}
 	}
+	b.WriteString(p.Interrupted.text())
 	if p.Left > 0 {
 		fmt.Fprintf(&b, " The call was cancelled with %d left.", p.Left)
 	}

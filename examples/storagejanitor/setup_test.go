@@ -35,6 +35,9 @@ type claimStore struct {
 
 var errDown = errors.New("connection refused by 10.1.2.3")
 
+// IdempotentRedeem is what a guard that settles asks for.
+func (c *claimStore) IdempotentRedeem() bool { return true }
+
 func (c *claimStore) Issue(ctx context.Context, payload []byte, ttl time.Duration) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

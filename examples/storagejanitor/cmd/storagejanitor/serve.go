@@ -126,7 +126,7 @@ func openStore(ctx context.Context, path string, keys keyring.Current) (*sqlite.
 	if err != nil {
 		return nil, err
 	}
-	return sqlite.Open(ctx, path, &sqlite.Options{Skew: ring.Skew()})
+	return sqlite.Open(ctx, path, &sqlite.Options{Skew: ring.Skew(), PlainAtRest: true})
 }
 
 // listenAndServe serves until ctx ends, and then lets calls under way finish.
