@@ -81,13 +81,13 @@ func (s *Store) check(ctx context.Context, c asker) error {
 		}
 	}
 	if major, _, _ := strings.Cut(info["redis_version"], "."); len(major) == 1 && major < "7" {
-		return fmt.Errorf("%w: it is Redis %s, and 7.0 or newer is needed", ErrServer, info["redis_version"])
+		return unreliable("it is Redis %s, and 7.0 or newer is needed", info["redis_version"])
 	}
 	if role := info["role"]; role != "master" {
-		return fmt.Errorf("%w: its role is %q, and only a primary takes writes", ErrServer, role)
+		return unreliable("its role is %q, and only a primary takes writes", role)
 	}
 	if policy := info["maxmemory_policy"]; policy != "noeviction" && info["maxmemory"] != "0" {
-		return fmt.Errorf("%w: maxmemory-policy is %q, so it would forget spent tokens to make room; set noeviction", ErrServer, policy)
+		return unreliable("maxmemory-policy is %q, so it would forget spent tokens to make room; set noeviction", policy)
 	}
 	if s.opts.Durability != None && !s.opts.Unchecked {
 		if err := s.checkLog(ctx, c); err != nil {
@@ -110,17 +110,28 @@ func (s *Store) checkLog(ctx context.Context, c asker) error {
 		}
 		m, err := c.ConfigGet(ctx, p.name).Result()
 		if refused(err) {
-			return fmt.Errorf("%w: it does not tell its configuration (%w); Options.Unchecked takes the operator's word", ErrServer, err)
+			return unreliable("it does not tell its configuration (%v); Options.Unchecked takes the operator's word", err)
 		}
 		if err != nil {
 			return err
 		}
 		if v := m[p.name]; v != p.want && (p.also == "" || v != p.also) {
-			return fmt.Errorf("%w: %s is %q, want %s; or choose a lower Options.Durability by name", ErrServer, p.name, v, p.want)
+			return unreliable("%s is %q, want %s; or choose a lower Options.Durability by name", p.name, v, p.want)
 		}
 	}
 	return nil
 }
+
+// serverError is an [ErrServer] with its reason. It has no Unwrap, as the client
+// passes on only what is wrapped in an error of a new connection.
+type serverError struct{ why string }
+
+func unreliable(format string, args ...any) error {
+	return &serverError{fmt.Sprintf(format, args...)}
+}
+
+func (e *serverError) Error() string        { return ErrServer.Error() + ": " + e.why }
+func (e *serverError) Is(target error) bool { return target == ErrServer }
 
 // look checks the server again if the last look at it is old.
 func (s *Store) look(ctx context.Context, node *redis.Client) error {

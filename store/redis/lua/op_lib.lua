@@ -25,12 +25,11 @@ local function lost(fence)
 end
 
 local function finish(state, has, outcome)
-  local op = redis.call('HMGET', OP, 'retention', 'keep', 'expires')
+  local op = redis.call('HMGET', OP, 'retention', 'keep')
   local kept = math.max(up + tonumber(op[1]), tonumber(op[2]))
   redis.call('HSET', OP, 'state', state, 'finished', I(now), 'kept', I(kept))
   if has == '1' then redis.call('HSET', OP, 'outcome', outcome) end
   redis.call('ZREM', P .. 'executing', id)
   redis.call('ZREM', P .. 'unknown', id)
-  -- Not before it has expired either: the mark would refuse others then.
-  redis.call('ZADD', P .. state, I(math.max(kept, tonumber(op[3]))), id)
+  redis.call('ZADD', P .. state, I(kept), id)
 end
