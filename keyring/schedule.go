@@ -131,7 +131,7 @@ func (r *Ring) rotate(now time.Time, lead time.Duration) (*Change, error) {
 // Revoking a revoked key changes nothing. An unknown id is [ErrUnknownKey]. A storage
 // ring is refused with [ErrStorage]; see [Ring.RevokeStored].
 func (r *Ring) Revoke(now time.Time, id string) (*Change, error) {
-	if r.storage {
+	if r.storage && r.Key(id) != nil {
 		return nil, fmt.Errorf("%w: what key %q sealed could never be read again; rotate, and drop the key when no row uses it", ErrStorage, id)
 	}
 	return r.revoke(now, id)

@@ -192,6 +192,9 @@ func TestRevokeStored(t *testing.T) {
 	if c, err := newRing(t, nil).RevokeStored(now, a); c != nil || !errors.Is(err, keyring.ErrStorage) {
 		t.Errorf("RevokeStored of a ring for tokens: %+v, %v", c, err)
 	}
+	if _, err := r.Revoke(now, "nope"); !errors.Is(err, keyring.ErrUnknownKey) {
+		t.Errorf("Revoke of an unknown key: %v", err)
+	}
 	c, err := r.RevokeStored(now, a)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 func newKeysCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keys",
-		Short: "Make, show, rotate, revoke and export keys",
+		Short: "Make, show, rotate, revoke, drop and export keys",
 		Long: `Make, show and change the key ring of a server or a fleet.
 
 --ring names where the ring is kept: a path or file:PATH for a file, or env:NAME for
@@ -30,15 +30,16 @@ be told, reloaded or restarted.`,
   foil keys show --ring file:ring.json
   foil keys rotate --every 24h --ring file:ring.json
   foil keys revoke 2026-11-30a --ring file:ring.json
+  foil keys drop 2026-11-30a --yes --ring file:rows.json
   foil keys export --format python --ring file:interop.json`,
 	}
-	c.AddCommand(newKeysNewCmd(), newKeysShowCmd(), newKeysRotateCmd(), newKeysRevokeCmd(), newKeysExportCmd())
+	c.AddCommand(newKeysNewCmd(), newKeysShowCmd(), newKeysRotateCmd(), newKeysRevokeCmd(), newKeysDropCmd(), newKeysExportCmd())
 	return group(c)
 }
 
 func newKeysNewCmd() *cobra.Command {
 	var ring ringFlag
-	var interop, asJSON bool
+	var interop, storage, asJSON bool
 	var propagation, skew, maxTTL, keep time.Duration
 	c := &cobra.Command{
 		Use:   "new",
@@ -47,19 +48,27 @@ func newKeysNewCmd() *cobra.Command {
 overwritten: that is exit code 1. The directory must exist.
 
 The four durations are promises that the schedule of every rotation is built on.
-They are whole seconds and the same for all servers of the ring.`,
+They are whole seconds and the same for all servers of the ring.
+
+With --storage the keys seal what stores keep (parked plans, recorded outcomes,
+handles) and no tokens. They open until 'foil keys drop', so --max-ttl and --keep
+are not for such a ring.`,
 		Example: `  foil keys new --ring file:ring.json
   foil keys new --ring file:ring.json --propagation 1m --skew 5s --max-ttl 15m
-  foil keys new --ring file:interop.json --interop`,
+  foil keys new --ring file:interop.json --interop
+  foil keys new --ring file:rows.json --storage`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			store, err := ring.store()
 			if err != nil {
 				return err
 			}
-			o := &keyring.RingOptions{Propagation: propagation, Skew: skew, MaxTTL: maxTTL, Keep: keep, Interop: interop}
+			o := &keyring.RingOptions{Propagation: propagation, Skew: skew, MaxTTL: maxTTL, Keep: keep, Interop: interop, Storage: storage}
 			// For the library zero means the default; on a command line it means zero.
 			f := c.Flags()
+			if storage && (f.Changed("max-ttl") || f.Changed("keep")) {
+				return usagef("--max-ttl and --keep are not for a storage ring, whose keys open until they are dropped")
+			}
 			for _, d := range []struct {
 				name string
 				to   *time.Duration
@@ -88,10 +97,12 @@ They are whole seconds and the same for all servers of the ring.`,
 	ring.add(c)
 	f := c.Flags()
 	f.BoolVar(&interop, "interop", false, "share the ring with replicas that enforce neither single use nor flow limits (the Python SDK's); it rotates by hand")
+	f.BoolVar(&storage, "storage", false, "make a ring for what stores keep instead of tokens")
+	c.MarkFlagsMutuallyExclusive("interop", "storage")
 	f.DurationVar(&propagation, "propagation", keyring.DefaultPropagation, "how long a change may take to reach every server, outages included")
 	f.DurationVar(&skew, "skew", keyring.DefaultSkew, "largest difference between any two clocks, the stores' included")
 	f.DurationVar(&maxTTL, "max-ttl", keyring.DefaultMaxTTL, "longest life of a token")
-	f.DurationVar(&keep, "keep", keyring.DefaultKeep, "how much longer a superseded key opens, for recorded outcomes (with --interop: 0)")
+	f.DurationVar(&keep, "keep", keyring.DefaultKeep, "how much longer a superseded key opens, for recorded outcomes (with --interop and --storage: 0)")
 	addJSON(c, &asJSON)
 	return c
 }
@@ -103,7 +114,7 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 // ringError gives what the ring refuses exit code 1; all else is the system's.
 func ringError(err error) error {
 	for _, refusal := range []error{keyring.ErrExists, keyring.ErrInterop, keyring.ErrUnknownKey,
-		keyring.ErrTooEarly, keyring.ErrNoStep, keyring.ErrNoSealingKey} {
+		keyring.ErrTooEarly, keyring.ErrNoStep, keyring.ErrStorage, keyring.ErrNoSealingKey} {
 		if errors.Is(err, refusal) {
 			return refusedf("%w", err)
 		}

@@ -17,7 +17,7 @@ import (
 
 func TestKeysExitCodes(t *testing.T) {
 	dir := t.TempDir()
-	ring, interop := filepath.Join(dir, "ring"), filepath.Join(dir, "interop")
+	ring, interop, rows := filepath.Join(dir, "ring"), filepath.Join(dir, "interop"), filepath.Join(dir, "rows")
 	bad := filepath.Join(dir, "bad")
 	if err := os.WriteFile(bad, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -29,6 +29,9 @@ func TestKeysExitCodes(t *testing.T) {
 	}{
 		{"new --ring " + ring, exitOK},
 		{"new --interop --ring " + interop, exitOK},
+		{"new --storage --ring " + rows, exitOK},
+		{"new --storage --interop --ring " + none, exitUsage},
+		{"new --storage --keep 1h --ring " + none, exitUsage},
 		{"new --ring " + ring, exitRefused},
 		{"new", exitUsage},
 		{"new --ring ftp:x", exitUsage},
@@ -55,6 +58,11 @@ func TestKeysExitCodes(t *testing.T) {
 		{"revoke --ring " + ring, exitUsage},
 		{"revoke nope --ring " + ring, exitRefused},
 		{"revoke nope --ring " + bad, exitSystem},
+		{"revoke nope --ring " + rows, exitRefused},
+		{"drop --ring " + rows, exitUsage},
+		{"drop nope --ring " + rows, exitRefused},
+		{"drop nope --yes --ring " + rows, exitRefused},
+		{"drop nope --yes --ring " + ring, exitRefused},
 		{"export --ring " + ring, exitUsage},
 		{"export --format pem --ring " + ring, exitUsage},
 		{"export --format python --ring " + ring, exitRefused},

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,8 @@ open for as long as anything they sealed may come back. Nothing else is to be do
 With --every the ring is rotated only if its newest key is at least that old, so
 that a timer on every server may run this: one of them rotates.
 
-An interop ring rotates in three steps, by hand: stage, activate, retire.`,
+The keys of a storage ring open until 'foil keys drop'. An interop ring rotates in
+three steps, by hand: stage, activate, retire.`,
 		Example: `  foil keys rotate --ring file:ring.json
   foil keys rotate --every 24h --ring file:ring.json
   foil keys rotate stage --ring file:interop.json`,
@@ -124,7 +126,7 @@ own part: it refuses while tokens of servers that follow it may be under way.`,
 
 func newKeysRevokeCmd() *cobra.Command {
 	var ring ringFlag
-	var asJSON bool
+	var asJSON, force bool
 	c := &cobra.Command{
 		Use:   "revoke KEY",
 		Short: "Withdraw a key: nothing sealed under it opens any more",
@@ -134,14 +136,28 @@ latest (their MaxStale). KEY is the key's name in 'foil keys show', and not the 
 tokens and logs, which two keys can share. If it is the key that seals, a new one takes over at once.
 
 What that costs is printed: honest flows that are under way are refused and begin
-again.`,
-		Example: `  foil keys revoke 2026-11-30a --ring file:ring.json`,
-		Args:    cobra.ExactArgs(1),
+again.
+
+In a storage ring it costs every row that is still sealed under the key, so it needs
+--force. It is right only if whoever has the secret can also write to the store; if
+not, rotate, and drop the key when no row uses it.`,
+		Example: `  foil keys revoke 2026-11-30a --ring file:ring.json
+  foil keys revoke 2026-11-30a --force --ring file:rows.json`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return ring.change(c, asJSON, func(r *keyring.Ring, now time.Time) (*keyring.Change, error) {
-				ch, err := r.Revoke(now, args[0])
+				revoke := r.Revoke
+				switch {
+				case force && !r.Storage():
+					return nil, usagef("--force is for storage rings, and this is none")
+				case force:
+					revoke = r.RevokeStored
+				case r.Storage() && r.Key(args[0]) != nil:
+					return nil, usagef("this is a storage ring: revoking %s loses every row that is still sealed under it. Rotate, and drop the key when no row uses it; or add --force", args[0])
+				}
+				ch, err := revoke(now, args[0])
 				if errors.Is(err, keyring.ErrUnknownKey) {
-					if err := ring.notKID(r, args[0]); err != nil {
+					if err := ring.notKID(r, "revoke", args[0]); err != nil {
 						return nil, err
 					}
 				}
@@ -157,6 +173,9 @@ again.`,
 				if ch.Lost > 0 {
 					words += fmt.Sprintf("\nThis costs at most %s of flows: those under way are refused and begin again.", minutes(ch.LostMinutes()))
 				}
+				if ch.Ring.Storage() {
+					words += "\nWhatever is still sealed under it can no longer be read."
+				}
 				if ch.Ring.Interop() {
 					words += "\n" + ring.restart("", "")
 				}
@@ -166,6 +185,7 @@ again.`,
 	}
 	ring.add(c)
 	addJSON(c, &asJSON)
+	c.Flags().BoolVar(&force, "force", false, "revoke a key of a storage ring: every row that is sealed under it is lost")
 	return c
 }
 
@@ -212,26 +232,24 @@ func (r *ringFlag) restart(when, step string) string {
 
 // notKID refuses the KID of a key of the ring in the place of the key's name: two keys
 // can have the same.
-func (r *ringFlag) notKID(ring *keyring.Ring, kid string) error {
+func (r *ringFlag) notKID(ring *keyring.Ring, verb, kid string) error {
 	var ids []string
-	for _, f := range tokenFormats {
-		for _, k := range ring.Keys() {
-			of, err := f.kid(k)
-			if err != nil {
-				return err
-			}
-			if strings.EqualFold(of, kid) {
-				ids = append(ids, k.ID())
-			}
+	for _, k := range ring.Keys() {
+		kids, err := kidsOf(ring, k)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(kids, func(of string) bool { return strings.EqualFold(of, kid) }) {
+			ids = append(ids, k.ID())
 		}
 	}
 	switch len(ids) {
 	case 0:
 		return nil
 	case 1:
-		return usagef("that is the KID of %s: foil keys revoke %s --ring %s", ids[0], ids[0], quote(r.spec))
+		return usagef("that is the KID of %s: foil keys %s %s --ring %s", ids[0], verb, ids[0], quote(r.spec))
 	}
-	return usagef("that is the KID of %s: name the one to revoke", strings.Join(ids, " and of "))
+	return usagef("that is the KID of %s: name the one to %s", strings.Join(ids, " and of "), verb)
 }
 
 func minutes(n int) string {

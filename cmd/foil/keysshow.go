@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/foilmcp/foil/aesgcm"
+	"github.com/foilmcp/foil/atrest"
 	"github.com/foilmcp/foil/keyring"
 )
 
@@ -27,7 +27,9 @@ func newKeysShowCmd() *cobra.Command {
   closed    no longer opens; leaves the ring with a later rotation
   revoked   withdrawn: opens nothing
 
-KID is how tokens and log lines name the key (aesgcm); 'foil keys revoke' takes KEY.`,
+KID is how tokens and log lines name the key: one for each format of tokens, aesgcm
+and signed, or the one of sealed rows for a storage ring. 'foil keys revoke' and
+'foil keys drop' take KEY.`,
 		Example: `  foil keys show --ring file:ring.json
   foil keys show --ring file:ring.json --at 2026-11-30T14:02:00Z
   foil keys show --ring env:FOIL_RING --json`,
@@ -56,6 +58,7 @@ KID is how tokens and log lines name the key (aesgcm); 'foil keys revoke' takes 
 type shownRing struct {
 	Serial      int64      `json:"serial"`
 	Interop     bool       `json:"interop"`
+	Storage     bool       `json:"storage"`
 	Propagation int64      `json:"propagation"`
 	Skew        int64      `json:"skew"`
 	MaxTTL      int64      `json:"max_ttl"`
@@ -67,7 +70,9 @@ type shownRing struct {
 
 type shownKey struct {
 	ID        string `json:"id"`
-	KID       string `json:"kid"` // as in tokens and logs
+	KID       string `json:"kid,omitempty"`         // as in tokens and logs: aesgcm
+	KIDSigned string `json:"kid_signed,omitempty"`  // signed
+	KIDAtRest string `json:"kid_at_rest,omitempty"` // of a storage ring, as in sealed rows
 	State     string `json:"state"`
 	SealFrom  string `json:"seal_from,omitempty"`
 	OpenUntil string `json:"open_until,omitempty"`
@@ -76,7 +81,7 @@ type shownKey struct {
 func describe(r *keyring.Ring, now time.Time) (*shownRing, error) {
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	s := &shownRing{
-		Serial: r.Serial(), Interop: r.Interop(), Propagation: seconds(r.Propagation()), Skew: seconds(r.Skew()),
+		Serial: r.Serial(), Interop: r.Interop(), Storage: r.Storage(), Propagation: seconds(r.Propagation()), Skew: seconds(r.Skew()),
 		MaxTTL: seconds(r.MaxTTL()), Keep: seconds(r.Keep()), Revoked: append([]string{}, r.RevokedIDs()...),
 	}
 	if sealing, err := r.Sealing(now); err == nil {
@@ -84,17 +89,40 @@ func describe(r *keyring.Ring, now time.Time) (*shownRing, error) {
 		s.Sealing = &id
 	}
 	for _, k := range r.Keys() {
-		kid, err := aesgcm.KID(k)
+		kids, err := kidsOf(r, k)
 		if err != nil {
 			return nil, err
 		}
-		shown := shownKey{ID: k.ID(), KID: kid, State: keyState(r, k, now), SealFrom: utcTime(k.SealFrom())}
+		shown := shownKey{ID: k.ID(), State: keyState(r, k, now), SealFrom: utcTime(k.SealFrom())}
 		if until, ok := k.OpenUntil(); ok && !k.Revoked() { // which opens nothing, whatever the schedule was
 			shown.OpenUntil = utcTime(until)
+		}
+		if s.Storage {
+			shown.KIDAtRest = kids[0]
+		} else {
+			shown.KID, shown.KIDSigned = kids[0], kids[1]
 		}
 		s.Keys = append(s.Keys, shown)
 	}
 	return s, nil
+}
+
+// kidsOf returns how a key of the ring is named by what it seals: by tokens, in the
+// order of tokenFormats, or by rows.
+func kidsOf(r *keyring.Ring, k *keyring.Key) ([]string, error) {
+	if r.Storage() {
+		kid, err := atrest.KeyIDOf(k)
+		return []string{kid}, err
+	}
+	var kids []string
+	for _, f := range tokenFormats {
+		kid, err := f.kid(k)
+		if err != nil {
+			return nil, err
+		}
+		kids = append(kids, kid)
+	}
+	return kids, nil
 }
 
 // keyState says what a key of the ring does at now.
@@ -122,14 +150,21 @@ func (s *shownRing) print(c *cobra.Command, ring *ringFlag) error {
 		return err
 	}
 	kind := ""
-	if s.Interop {
+	switch {
+	case s.Interop:
 		kind = ", interop"
+	case s.Storage:
+		kind = ", storage"
 	}
 	length := func(seconds int64) time.Duration { return time.Duration(seconds) * time.Second }
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%v, serial %d%s\n", source, s.Serial, kind)
-	fmt.Fprintf(w, "propagation %v, skew %v, max ttl %v, keep %v\n\n", length(s.Propagation), length(s.Skew), length(s.MaxTTL), length(s.Keep))
-	fmt.Fprintln(w, "KEY\tKID\tSTATE\tSEALS FROM\tOPENS UNTIL")
+	fmt.Fprintf(w, "propagation %v, skew %v", length(s.Propagation), length(s.Skew))
+	if s.Storage {
+		fmt.Fprint(w, "; keys open until they are dropped\n\nKEY\tKID\tSTATE\tSEALS FROM\n")
+	} else {
+		fmt.Fprintf(w, ", max ttl %v, keep %v\n\nKEY\tKID AESGCM\tKID SIGNED\tSTATE\tSEALS FROM\tOPENS UNTIL\n", length(s.MaxTTL), length(s.Keep))
+	}
 	dash := func(t string) string {
 		if t == "" {
 			return "-"
@@ -137,7 +172,11 @@ func (s *shownRing) print(c *cobra.Command, ring *ringFlag) error {
 		return t
 	}
 	for _, k := range s.Keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.KID, k.State, dash(k.SealFrom), dash(k.OpenUntil))
+		if s.Storage {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, k.KIDAtRest, k.State, dash(k.SealFrom))
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.KID, k.KIDSigned, k.State, dash(k.SealFrom), dash(k.OpenUntil))
 	}
 	if err := w.Flush(); err != nil {
 		return err
