@@ -96,7 +96,11 @@ type Sums struct {
 // is allowed, other data after it is refused. A nil lim means the defaults. On
 // an error, which matches [ErrSyntax] or [ErrLimit], the sums are zero.
 func Sum(text []byte, lim *Limits) (Sums, error) {
-	p, err := newParser(text, lim, wantPython|wantExact|wantAmbiguous)
+	l := lim.orDefault()
+	if s, ok := sumFlat(text, &l); ok {
+		return s, nil
+	}
+	p, err := newParser(text, &l, wantPython|wantExact|wantAmbiguous)
 	if err != nil {
 		return Sums{}, err
 	}

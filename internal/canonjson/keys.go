@@ -31,10 +31,14 @@ func (p *parser) key(r keyRef) []byte {
 // prefix returns the first eight bytes of a key as a number that orders as they
 // do. A shorter key is filled up with zeros, so equal prefixes say nothing.
 func (p *parser) prefix(r keyRef) uint64 {
-	in, off := p.text, int(r.off)
-	if off >= len(in) {
-		in, off = p.keys, off-len(in)
+	if o := int(r.off) - len(p.text); o >= 0 {
+		return prefixOf(p.keys, o, int(r.len))
 	}
+	return prefixOf(p.text, int(r.off), int(r.len))
+}
+
+// prefixOf is prefix for the key in[off:off+n].
+func prefixOf(in []byte, off, n int) uint64 {
 	var v uint64
 	if off+8 <= len(in) {
 		v = binary.BigEndian.Uint64(in[off : off+8])
@@ -43,8 +47,8 @@ func (p *parser) prefix(r keyRef) uint64 {
 		copy(eight[:], in[off:])
 		v = binary.BigEndian.Uint64(eight[:])
 	}
-	if r.len < 8 {
-		v &^= math.MaxUint64 >> (8 * r.len)
+	if n < 8 {
+		v &^= math.MaxUint64 >> (8 * n)
 	}
 	return v
 }
