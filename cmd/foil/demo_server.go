@@ -90,7 +90,7 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 	if err != nil {
 		return site, err
 	}
-	store, err := sqlite.Open(ctx, setup.Store, nil)
+	store, err := sqlite.Open(ctx, setup.Store, &sqlite.Options{PlainAtRest: true})
 	if err != nil {
 		return site, err
 	}

@@ -182,8 +182,8 @@ func (s *Store) commit(live []*op) (err error) {
 		return err
 	}
 	c := s.conn
-	if err := c.readMark.QueryRowContext(bg).Scan(&c.mark); err != nil {
-		return fmt.Errorf("reading the sweep mark: %w", plain(err))
+	if err := c.readMarks.QueryRowContext(bg).Scan(&c.marks.spent, &c.marks.operations, &c.marks.restored); err != nil {
+		return fmt.Errorf("reading the marks: %w", plain(err))
 	}
 	for _, o := range live {
 		if err := o.fn(c); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil/replay/replaytest"
+	"github.com/foilmcp/foil/store"
 	"github.com/foilmcp/foil/store/sqlite"
 )
 
@@ -357,10 +358,10 @@ func TestSweepCounts(t *testing.T) {
 	}
 	clock.Advance(time.Minute + sqlite.DefaultSkew)
 	got, err := s.Sweep(t.Context())
-	if want := (sqlite.SweepResult{IDs: 64 * 40, Claims: 1}); err != nil || got != want {
+	if want := (store.Swept{Spent: 64 * 40, Claims: 1}); err != nil || got != want {
 		t.Errorf("Sweep = %+v, %v; want %+v", got, err, want)
 	}
-	if got, err := s.Sweep(t.Context()); err != nil || got != (sqlite.SweepResult{}) {
+	if got, err := s.Sweep(t.Context()); err != nil || got != (store.Swept{}) {
 		t.Errorf("second Sweep = %+v, %v; want nothing", got, err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil/claimcheck"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Claims is the [claimcheck.Store] of a [Store]. A caller whose context or
+// Claims is the [claimcheck.Store] of a [Store]. It needs Options.AtRest or
+// PlainAtRest. A caller whose context or
 // timeout ends gets an error at once while the transaction may go on; see
 // [Replay].
 type Claims struct{ s *Store }
@@ -33,22 +33,20 @@ func (cs *Claims) Issue(ctx context.Context, payload []byte, ttl time.Duration) 
 	}
 	claim = claimcheck.NewClaim()
 	key, _ := claimcheck.Key(claim)
-	// Never nil: the column takes no NULL. A copy: the transaction may outlive
-	// this call.
-	payload = append([]byte{}, payload...)
+	kept, sealed, err := cs.s.seal(claimTable, key[:], payload)
+	if err != nil {
+		return "", err
+	}
 	var room bool
 	err = cs.s.write(ctx, func(c *conn) (err error) {
-		if room, err = cs.room(c, int64(len(payload))); err != nil || !room {
+		if room, err = cs.room(c, int64(len(kept))); err != nil || !room {
 			return err
 		}
 		expires := ceilMillis(cs.s.opts.Now().Add(ttl))
-		_, err = c.issue.ExecContext(context.Background(), key[:], expires, payload)
+		_, err = c.issue.ExecContext(context.Background(), key[:], expires, kept, sealed)
 		return err
 	})
-	if code(err) == sqlite3.SQLITE_FULL {
-		return "", fmt.Errorf("%w: %w", claimcheck.ErrFull, err)
-	}
-	if err != nil {
+	if err = full(err, claimcheck.ErrFull); err != nil {
 		return "", err
 	}
 	if !room {
@@ -89,6 +87,7 @@ func (cs *Claims) Redeem(ctx context.Context, claim, by string) (payload []byte,
 	}
 	var found bool
 	var got []byte
+	var sealed sql.NullString
 	err = cs.s.write(ctx, func(c *conn) error {
 		bg := context.Background()
 		now := cs.s.opts.Now().UnixMilli()
@@ -96,7 +95,7 @@ func (cs *Claims) Redeem(ctx context.Context, claim, by string) (payload []byte,
 			return err
 		}
 		var holder []byte
-		err := c.payload.QueryRowContext(bg, key[:], now).Scan(&holder, &got)
+		err := c.payload.QueryRowContext(bg, key[:], now).Scan(&holder, &got, &sealed)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -109,7 +108,7 @@ func (cs *Claims) Redeem(ctx context.Context, claim, by string) (payload []byte,
 	if !found {
 		return nil, claimcheck.ErrRedeemed
 	}
-	return got, nil
+	return cs.s.unseal(claimTable, key[:], got, sealed)
 }
 
 // Revoke implements [claimcheck.Store].
@@ -127,6 +126,9 @@ func (cs *Claims) Revoke(ctx context.Context, claim string) error {
 // Ping implements [claimcheck.Pinger]: it writes, see [Store.Ping], and returns
 // claimcheck.ErrFull while there is no room for a claim.
 func (cs *Claims) Ping(ctx context.Context) error {
+	if err := cs.s.mayKeep(); err != nil {
+		return err
+	}
 	var room bool
 	err := cs.s.write(ctx, func(c *conn) (err error) {
 		if err = c.writePing(); err != nil {

@@ -114,8 +114,34 @@ func (s *Store) hold(ctx context.Context, sc *sql.Conn) error {
 	if err := s.lock.take(s.file, c); err != nil {
 		return err
 	}
+	s.filesMu.Lock()
 	s.companions = c
+	s.filesMu.Unlock()
 	return nil
+}
+
+// shares reports whether who opens the database by the name main, which SQLite
+// has resolved, has the same companions as the store.
+func (s *Store) shares(main string) error {
+	if err := s.checkFile(main); err != nil {
+		return err
+	}
+	s.filesMu.Lock()
+	c := s.companions
+	s.filesMu.Unlock()
+	c.main = main
+	return c.check()
+}
+
+// sharesItself is shares for the name that the store itself was opened by.
+func (s *Store) sharesItself() error {
+	if err := s.checkFile(s.path); err != nil {
+		return err
+	}
+	s.filesMu.Lock()
+	main := s.companions.main
+	s.filesMu.Unlock()
+	return s.shares(main)
 }
 
 // explain returns errElsewhere instead of err, which reading the database came

@@ -3,14 +3,9 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/foilmcp/foil/claimcheck"
-	"github.com/foilmcp/foil/claimcheck/claimchecktest"
-	"github.com/foilmcp/foil/replay"
-	"github.com/foilmcp/foil/replay/replaytest"
 	"github.com/foilmcp/foil/store/sqlite"
 )
 
@@ -21,6 +16,7 @@ func open(t testing.TB, path string, opts *sqlite.Options) *sqlite.Store {
 		o = *opts
 	}
 	o.Timeout = time.Minute // the machine may be busy; see SetTimeout
+	o.PlainAtRest = o.AtRest == nil
 	s, err := sqlite.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
@@ -87,47 +83,4 @@ func takeAway(t *testing.T, s *sqlite.Store, path string) (restore func()) {
 func fill(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	s.Pragma(t, "PRAGMA max_page_count = 12") // SQLite raises it to the present size
-}
-
-func TestReplayConformance(t *testing.T) {
-	replaytest.Run(t, func(t *testing.T) *replaytest.Harness {
-		path := filepath.Join(t.TempDir(), "foil.db")
-		clock := replaytest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 123_456_789, time.UTC))
-		opts := &sqlite.Options{Now: clock.Now}
-		s := open(t, path, opts)
-		return &replaytest.Harness{
-			Store: s.Replay(),
-			Skew:  sqlite.DefaultSkew,
-			Clock: clock,
-			Sweep: func(ctx context.Context) error { _, err := s.Sweep(ctx); return err },
-			Reopen: func(t *testing.T) replay.Store {
-				// Nobody closes the first one: the file must be good as it lies.
-				return open(t, path, opts).Replay()
-			},
-			Peer:  func(t *testing.T) replay.Store { return open(t, path, opts).Replay() },
-			Full:  func(t *testing.T) { fill(t, s) },
-			Break: func(t *testing.T) func() { return takeAway(t, s, path) },
-
-			NoSecret: true,
-		}
-	})
-}
-
-func TestClaimsConformance(t *testing.T) {
-	claimchecktest.Run(t, func(t *testing.T) *claimchecktest.Harness {
-		path := filepath.Join(t.TempDir(), "foil.db")
-		clock := replaytest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
-		opts := &sqlite.Options{Now: clock.Now, MaxClaimBytes: 1 << 16}
-		s := open(t, path, opts)
-		return &claimchecktest.Harness{
-			Store:      s.Claims(),
-			Advance:    clock.Advance,
-			MaxPayload: 1 << 16,
-			NoSecret:   true,
-			Reopen:     func(t *testing.T) claimcheck.Store { return open(t, path, opts).Claims() },
-			Peer:       func(t *testing.T) claimcheck.Store { return open(t, path, opts).Claims() },
-			Full:       func(t *testing.T) { fill(t, s) },
-			Break:      func(t *testing.T) func() { return takeAway(t, s, path) },
-		}
-	})
 }

@@ -22,21 +22,6 @@ import (
 // calls whose time is up are dropped before the lock is there.
 const lockWait = 50 * time.Millisecond
 
-// conn is the one connection of a store, with its statements.
-type conn struct {
-	sql                     *sql.Conn
-	all                     []*sql.Stmt // each of the following
-	begin, commit, rollback *sql.Stmt
-	readMark, raiseMark     *sql.Stmt
-	use, dueIDs, sweepIDs   *sql.Stmt
-	ping                    *sql.Stmt
-	total                   *sql.Stmt
-	issue, bind, payload    *sql.Stmt
-	revoke, sweepClaims     *sql.Stmt
-
-	mark int64 // the sweep mark as read in the transaction under way
-}
-
 // creating keeps a second Open in this process out until the first has closed
 // the file that it creates: by POSIX, closing a file drops every lock that the
 // process holds on it, SQLite's too.
@@ -63,7 +48,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.db, err = sql.Open("sqlite", dsn(s.path))
+	s.db, err = sql.Open("sqlite", dsn(s.path, "rw"))
 	if err != nil {
 		return err
 	}
@@ -78,18 +63,19 @@ func (s *Store) open(ctx context.Context) error {
 		s.lock.release()
 		return err
 	}
+	addOpen(s)
 	return nil
 }
 
-// dsn is a URI, because a plain name could not contain a question mark. Mode rw
-// keeps SQLite from creating a file that has gone away.
-func dsn(path string) string {
+// dsn is a URI, because a plain name could not contain a question mark. Mode rw,
+// and ro for who only reads, keep SQLite from creating a file that has gone away.
+func dsn(path, mode string) string {
 	path = filepath.ToSlash(path)
 	if runtime.GOOS == "windows" {
 		path = "/" + path
 	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"mode":          {"rw"},
+		"mode":          {mode},
 		"_busy_timeout": {strconv.FormatInt(lockWait.Milliseconds(), 10)},
 	}.Encode()}
 	return u.String()

@@ -37,6 +37,12 @@ func (s *Store) SetTimeout(d time.Duration) (restore func()) {
 	return func() { s.opts.Timeout = old }
 }
 
+// SetMaxSteps changes how many steps an operation may have.
+func (s *Store) SetMaxSteps(n int) { s.steps = n }
+
+// SetMaxHandles changes how many handles there may be.
+func (s *Store) SetMaxHandles(n int) { s.opts.MaxHandles = n }
+
 // Waiting returns how many calls wait for their turn.
 func (s *Store) Waiting() int {
 	s.mu.Lock()

@@ -77,7 +77,8 @@ func TestOpenTakesAnyFileName(t *testing.T) {
 }
 
 func TestOpenRefusesNegativeOptions(t *testing.T) {
-	for _, o := range []sqlite.Options{{Skew: -1}, {Timeout: -1}, {MaxClaimBytes: -1}, {MaxClaims: -1}, {MaxClaimTotalBytes: -1}} {
+	for _, o := range []sqlite.Options{{Skew: -1}, {Timeout: -1}, {MaxClaimBytes: -1}, {MaxClaims: -1}, {MaxClaimTotalBytes: -1},
+		{MaxHandles: -1}, {MaxHandleTotalBytes: -1}, {MaxOutcomeBytes: -1}} {
 		if _, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "foil.db"), &o); err == nil {
 			t.Errorf("Open with %+v succeeded", o)
 		}
@@ -145,10 +146,18 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 	if err := open(t, path, nil).Close(); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, raw(t, path), "PRAGMA user_version = 3")
-	wantOpenError(t, path, "schema version 3 is newer than this program knows (2)")
-	execute(t, raw(t, path), "PRAGMA user_version = 0")
-	wantOpenError(t, path, "schema version 0")
+	for version, want := range map[int]string{
+		4: "schema version 4 is newer than this program knows (3)",
+		0: "schema version 0 is none of ours",
+		2: "schema version 2 is none of ours", // it was kept elsewhere
+	} {
+		execute(t, raw(t, path), fmt.Sprint("UPDATE foil_schema SET version = ", version))
+		wantOpenError(t, path, want)
+	}
+	execute(t, raw(t, path), "DELETE FROM foil_schema")
+	wantOpenError(t, path, "reading the schema version")
+	execute(t, raw(t, path), "DROP TABLE foil_schema", "PRAGMA user_version = 0")
+	wantOpenError(t, path, "schema version 0 is none of ours")
 }
 
 func TestSynchronousIsChecked(t *testing.T) {
@@ -264,7 +273,7 @@ func TestReplacedFileIsNoticed(t *testing.T) {
 
 func TestStorePrintsNothing(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "foil.db"), nil)
-	for _, v := range []any{s, s.Replay(), s.Claims()} {
+	for _, v := range []any{s, s.Replay(), s.Claims(), s.Handles(), s.Ledger()} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 			if got := fmt.Sprintf(verb, v); !strings.HasPrefix(got, "sqlite.") || len(got) > 20 {
 				t.Errorf("%s printed %s", verb, got)

@@ -2,16 +2,21 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/subtle"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/replay"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Replay is the [replay.Store] of a [Store]: single use across all processes
-// that open the file. Its Use reports true only after COMMIT returned.
+// Replay is the [replay.Deferrer] of a [Store]: single use across all processes
+// that open the file. Its Use reports true only after COMMIT returned. What a
+// transaction of the caller's spends by [InTx] is the same.
 //
 // A caller whose context or timeout ends gets an error at once. If the shared
 // transaction had not begun by then, the error says that nothing was written;
@@ -20,8 +25,8 @@ import (
 type Replay struct{ s *Store }
 
 var (
-	_ replay.Store  = (*Replay)(nil)
-	_ replay.Pinger = (*Replay)(nil)
+	_ replay.Deferrer = (*Replay)(nil)
+	_ replay.Pinger   = (*Replay)(nil)
 )
 
 // Use implements [replay.Store].
@@ -31,9 +36,10 @@ func (r *Replay) Use(ctx context.Context, id []byte, expires time.Time) (first b
 	}
 	id = bytes.Clone(id) // the transaction may outlive this call
 	exp := ceilMillis(expires)
-	var inserted, swept bool
+	var inserted bool
+	var refused error
 	err = r.s.write(ctx, func(c *conn) error {
-		if swept = exp <= c.mark; swept {
+		if refused = c.marks.refuse(id, exp); refused != nil {
 			return nil
 		}
 		n, err := changed(c.use.ExecContext(context.Background(), id, exp))
@@ -44,15 +50,83 @@ func (r *Replay) Use(ctx context.Context, id []byte, expires time.Time) (first b
 		r.s.inserted++
 		return nil
 	})
-	switch {
-	case code(err) == sqlite3.SQLITE_FULL:
-		return false, fmt.Errorf("%w: %w", replay.ErrFull, err)
-	case err != nil:
+	if err = full(cmp.Or(err, refused), replay.ErrFull); err != nil {
 		return false, err
-	case swept:
-		return false, replay.ErrSwept
 	}
 	return inserted, nil
+}
+
+// UseAs implements [replay.Deferrer].
+func (r *Replay) UseAs(ctx context.Context, id []byte, expires time.Time, attempt []byte) (first bool, err error) {
+	if err := checkAttempt(id, expires, attempt); err != nil {
+		return false, err
+	}
+	id, attempt = bytes.Clone(id), bytes.Clone(attempt)
+	exp := ceilMillis(expires)
+	var mine bool
+	var refused error
+	err = r.s.write(ctx, func(c *conn) error {
+		if refused = c.marks.refuse(id, exp); refused != nil {
+			return nil
+		}
+		bg := context.Background()
+		n, err := changed(c.useAs.ExecContext(bg, id, exp, attempt))
+		if err != nil {
+			return err
+		}
+		if mine = n == 1; mine {
+			r.s.inserted++
+			return nil
+		}
+		var by []byte
+		err = c.attempt.QueryRowContext(bg, id).Scan(&by)
+		mine = err == nil && subtle.ConstantTimeCompare(by, attempt) == 1
+		return err
+	})
+	if err = full(cmp.Or(err, refused), replay.ErrFull); err != nil {
+		return false, err
+	}
+	return mine, nil
+}
+
+// Attempt implements [replay.Deferrer].
+func (r *Replay) Attempt(ctx context.Context, id []byte) (attempt []byte, spent bool, err error) {
+	if err := replay.Check(id, time.Time{}); err != nil {
+		return nil, false, err
+	}
+	id = bytes.Clone(id)
+	var by []byte
+	var found bool
+	err = r.s.write(ctx, func(c *conn) error {
+		err := c.attempt.QueryRowContext(context.Background(), id).Scan(&by)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		found = err == nil
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return by, found, nil
+}
+
+func checkAttempt(id []byte, expires time.Time, attempt []byte) error {
+	if len(attempt) != replay.AttemptLen {
+		return fmt.Errorf("replay: attempt has %d bytes, want %d", len(attempt), replay.AttemptLen)
+	}
+	return replay.Check(id, expires)
+}
+
+// refuse says why an ID that expires then must not be spent, if so.
+func (m *marks) refuse(id []byte, expires int64) error {
+	switch {
+	case expires <= m.spent:
+		return replay.ErrSwept
+	case len(id) == ledger.IDLen && ledger.Minted([ledger.IDLen]byte(id)).UnixMilli() < m.restored:
+		return replay.ErrRestored
+	}
+	return nil
 }
 
 // Ping implements [replay.Pinger]; see [Store.Ping].

@@ -10,15 +10,20 @@ import (
 // applicationID marks a file as ours in SQLite's header: "foil" in ASCII.
 const applicationID = 0x666f696c
 
-// schemaVersion is the newest schema that this program knows. It is kept in
-// SQLite's user_version.
-const schemaVersion = 2
+// schemaVersion is the newest schema that this program knows. Since version 3 it
+// is kept in the table foil_schema, because SQLite's user_version belongs to
+// whoever else has tables in the file; lastUserVersion was the last kept there.
+const (
+	schemaVersion   = 3
+	lastUserVersion = 2
+)
 
 // schema holds the steps: schema[n] leads from version n to n+1. A step is
 // never changed once released. Times are Unix milliseconds, rounded so that
 // nothing is forgotten early. The primary key of spent IDs is the table itself
 // (WITHOUT ROWID): the IDs of tokens begin with their time, so inserts go to
-// its end. Payloads are long, so claims have a row ID.
+// its end. Payloads are long, so claims have a row ID. Tables since version 3
+// begin with foil_, because the file may hold its user's own.
 var schema = [schemaVersion][]string{{
 	`CREATE TABLE spent (
 		id      BLOB    NOT NULL PRIMARY KEY CHECK (typeof(id) = 'blob' AND length(id) BETWEEN 1 AND 64),
@@ -60,36 +65,51 @@ var schema = [schemaVersion][]string{{
 	`CREATE TRIGGER claim_dropped AFTER DELETE ON claim BEGIN
 		UPDATE claim_total SET claims = claims - 1, bytes = bytes - length(old.payload) WHERE one = 1;
 	END`,
-}}
+}, schema3}
 
 // readVersion returns the schema version of the file, 0 if it is empty. It
 // writes nothing, so that a foreign file stays as it was. It must run in a
 // transaction: another process may be migrating between two of its reads.
 func readVersion(ctx context.Context, q *sql.Conn) (version int, err error) {
-	var app, tables int
+	var app, user, tables, ours int
 	for _, r := range []struct {
 		query string
 		to    *int
 	}{
-		{"PRAGMA application_id", &app},
-		{"PRAGMA user_version", &version},
-		{"SELECT count(*) FROM sqlite_schema", &tables},
+		{"PRAGMA main.application_id", &app},
+		{"PRAGMA main.user_version", &user},
+		{"SELECT count(*) FROM main.sqlite_schema", &tables},
+		{"SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = 'foil_schema'", &ours},
 	} {
 		if err := q.QueryRowContext(ctx, r.query).Scan(r.to); err != nil {
 			return 0, plain(err)
 		}
 	}
 	switch {
-	case app == 0 && version == 0 && tables == 0:
+	case app == 0 && user == 0 && tables == 0:
 		return 0, nil
 	case app != applicationID:
 		return 0, errors.New("this is another program's SQLite database; not touched")
-	case version > schemaVersion:
-		return 0, fmt.Errorf("schema version %d is newer than this program knows (%d); use a newer foil", version, schemaVersion)
-	case version < 1:
-		return 0, fmt.Errorf("schema version %d is none of ours: database file is corrupted", version)
+	case ours == 0 && user >= 1 && user <= lastUserVersion:
+		return user, nil
+	case ours == 0:
+		return 0, fmt.Errorf("schema version %d is none of ours: database file is corrupted", user)
 	}
-	return version, nil
+	if err := q.QueryRowContext(ctx, "SELECT version FROM main.foil_schema WHERE one = 1").Scan(&version); err != nil {
+		return 0, fmt.Errorf("reading the schema version: %w", plain(err))
+	}
+	return version, checkVersion(version)
+}
+
+// checkVersion judges what foil_schema says.
+func checkVersion(version int) error {
+	switch {
+	case version > schemaVersion:
+		return fmt.Errorf("schema version %d is newer than this program knows (%d); use a newer foil", version, schemaVersion)
+	case version <= lastUserVersion:
+		return fmt.Errorf("schema version %d is none of ours: database file is corrupted", version)
+	}
+	return nil
 }
 
 // migrate brings the file to schemaVersion in one transaction. Of several
@@ -103,6 +123,7 @@ func migrate(ctx context.Context, sc *sql.Conn) (err error) {
 	if err != nil {
 		return err
 	}
+	old := version <= lastUserVersion
 	for ; version < schemaVersion; version++ {
 		for _, statement := range schema[version] {
 			if _, err := sc.ExecContext(ctx, statement); err != nil {
@@ -110,51 +131,17 @@ func migrate(ctx context.Context, sc *sql.Conn) (err error) {
 			}
 		}
 	}
-	// PRAGMA takes no parameters; both values are constants.
-	for _, statement := range []string{
-		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
-		fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
-		"COMMIT",
-	} {
+	statements := []string{fmt.Sprintf("UPDATE foil_schema SET version = %d WHERE one = 1", schemaVersion)}
+	if old {
+		// A program that knows no foil_schema refuses the file by user_version.
+		// PRAGMA takes no parameters; both values are constants.
+		statements = append(statements, fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+			fmt.Sprintf("PRAGMA user_version = %d", lastUserVersion+1))
+	}
+	for _, statement := range append(statements, "COMMIT") {
 		if _, err := sc.ExecContext(ctx, statement); err != nil {
 			return plain(err)
 		}
-	}
-	return nil
-}
-
-// prepare compiles every statement that a store runs.
-func (c *conn) prepare(ctx context.Context) error {
-	for _, p := range []struct {
-		to    **sql.Stmt
-		query string
-	}{
-		{&c.begin, `BEGIN IMMEDIATE`},
-		{&c.commit, `COMMIT`},
-		{&c.rollback, `ROLLBACK`},
-
-		{&c.readMark, `SELECT until FROM sweep_mark WHERE one = 1`},
-		{&c.raiseMark, `UPDATE sweep_mark SET until = ?1 WHERE one = 1 AND until < ?1`},
-
-		{&c.use, `INSERT INTO spent (id, expires) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING`},
-		{&c.dueIDs, `SELECT EXISTS (SELECT 1 FROM spent WHERE expires <= ?1)`},
-		{&c.sweepIDs, `DELETE FROM spent WHERE id IN (SELECT id FROM spent WHERE expires <= ?1 ORDER BY expires LIMIT ?2)`},
-
-		{&c.ping, `UPDATE ping SET count = count + 1, pad = randomblob(length(pad)) WHERE one = 1`},
-
-		{&c.total, `SELECT claims, bytes FROM claim_total WHERE one = 1`},
-		{&c.issue, `INSERT INTO claim (key, expires, by, payload) VALUES (?1, ?2, NULL, ?3)`},
-		{&c.bind, `UPDATE claim SET by = ?3 WHERE key = ?1 AND expires > ?2 AND by IS NULL`},
-		{&c.payload, `SELECT by, payload FROM claim WHERE key = ?1 AND expires > ?2`},
-		{&c.revoke, `DELETE FROM claim WHERE key = ?1`},
-		{&c.sweepClaims, `DELETE FROM claim WHERE rowid IN (SELECT rowid FROM claim WHERE expires <= ?1 ORDER BY expires LIMIT ?2)`},
-	} {
-		stmt, err := c.sql.PrepareContext(ctx, p.query)
-		if err != nil {
-			return plain(err)
-		}
-		c.all = append(c.all, stmt)
-		*p.to = stmt
 	}
 	return nil
 }

@@ -1,9 +1,10 @@
-// Package sqlite keeps spent tokens and parked payloads in one SQLite file. It
-// needs no server and no cgo.
+// Package sqlite keeps spent tokens, parked payloads, handles and operations in
+// one SQLite file. It needs no server and no cgo.
 //
-// A [Store] is one file; [Store.Replay] and [Store.Claims] are its two faces.
-// Any number of processes on one machine may open the same file. The file must
-// be on a local disk: SQLite's locks do not work over network file systems.
+// A [Store] is one file; [Store.Replay], [Store.Claims], [Store.Handles] and
+// [Store.Ledger] are its faces. Any number of processes on one machine may open
+// the same file. The file must be on a local disk: SQLite's locks do not work
+// over network file systems.
 //
 // # What it promises
 //
@@ -20,7 +21,16 @@
 // a file that is there. The directory must be writable and should belong to the
 // user alone: whoever can write there can replace the file. A file that was
 // moved, deleted or replaced under an open store is noticed, and every call is
-// an error from then on. A payload lies in the file as it was given.
+// an error from then on.
+//
+// Payloads, outcomes and results of steps are sealed with Options.AtRest before
+// they are written. Without it the store keeps no content, unless it is told to
+// keep it as it was given by Options.PlainAtRest.
+//
+// The user's own tables may live in the file that Open made, so that [InTx] can
+// spend a token in one transaction with their rows. SQLite's user_version is
+// theirs then; application_id is not, nor are the tables spent, sweep_mark, ping,
+// claim, claim_total and all that begin with foil_.
 //
 // Processes see each other through the -wal and -shm companions, which SQLite
 // finds by name. Two that have the same file with different companions would
@@ -34,8 +44,9 @@
 // and start them again. On Linux nothing is lost then, unless a process was
 // killed that had not noticed yet: the commits of a removed -wal die with it.
 //
-// Nothing else in the process may open the file: by POSIX, closing it would
-// drop the locks of the store.
+// Nothing else in the process may open the file, as by POSIX closing it would
+// drop the locks of the store, but connections of the driver that this package
+// uses, modernc.org/sqlite, which knows of them. Close those before the store.
 //
 // # Clocks
 //
@@ -46,6 +57,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -56,8 +68,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foilmcp/foil/atrest"
 	"github.com/foilmcp/foil/claimcheck"
+	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/replay"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Defaults of [Options].
@@ -67,10 +82,23 @@ const (
 	DefaultMaxClaimBytes      = claimcheck.DefaultMaxPayloadBytes
 	DefaultMaxClaims          = claimcheck.DefaultMaxClaims
 	DefaultMaxClaimTotalBytes = claimcheck.DefaultMaxTotalBytes
+
+	DefaultMaxHandles          = 1 << 18
+	DefaultMaxHandleTotalBytes = 256 << 20
+	DefaultMaxOutcomeBytes     = ledger.DefaultOutcome
 )
 
-// ErrClosed is returned by every call on a store that was closed.
-var ErrClosed = errors.New("sqlite: store is closed")
+var (
+	// ErrClosed is returned by every call on a store that was closed.
+	ErrClosed = errors.New("sqlite: store is closed")
+
+	// ErrFull says that there is no room for another handle. Nothing is dropped
+	// before its time to make room.
+	ErrFull = errors.New("sqlite: store is full")
+
+	// ErrExists says that there is a handle under that key.
+	ErrExists = errors.New("sqlite: there is a handle under this key")
+)
 
 // Options are the options of [Open]. The zero value is safe.
 type Options struct {
@@ -93,10 +121,28 @@ type Options struct {
 	// MaxClaims and MaxClaimTotalBytes bound what Claims has parked at one
 	// time in the whole file, by whichever process, redeemed claims included
 	// until their ttl ends; beyond is claimcheck.ErrFull. Bytes are those of
-	// payloads; the file is somewhat larger. Zero means DefaultMaxClaims and
-	// DefaultMaxClaimTotalBytes.
+	// payloads as they are kept; the file is somewhat larger. Zero means
+	// DefaultMaxClaims and DefaultMaxClaimTotalBytes.
 	MaxClaims          int
 	MaxClaimTotalBytes int64
+
+	// MaxHandles and MaxHandleTotalBytes bound in the same way what Handles
+	// keeps; beyond is ErrFull. Zero means DefaultMaxHandles and
+	// DefaultMaxHandleTotalBytes.
+	MaxHandles          int
+	MaxHandleTotalBytes int64
+
+	// MaxOutcomeBytes is the length of the longest outcome or result of a step
+	// that Ledger takes; a longer one is ledger.ErrTooLarge. Zero means
+	// DefaultMaxOutcomeBytes.
+	MaxOutcomeBytes int
+
+	// AtRest seals what Claims, Handles and Ledger keep. What was written with
+	// it is not read without, nor the other way round. Without it they write
+	// nothing, unless PlainAtRest is set: then content lies in the file, its
+	// log and its backups as it was given, for whoever can read them.
+	AtRest      *atrest.Sealer
+	PlainAtRest bool
 }
 
 // Store is one SQLite file. It is safe for concurrent use.
@@ -105,6 +151,7 @@ type Store struct {
 	opts    Options
 	db      *sql.DB
 	file    os.FileInfo // of the file that was opened
+	steps   int         // how many an operation may have
 	onBatch func(n int) // tests only; may be nil
 	pragmas []string    // tests only; for each connection
 
@@ -113,13 +160,18 @@ type Store struct {
 	running bool // a goroutine is in run
 	closed  bool
 	idle    chan struct{} // closed when the store is closed and run has ended
+	views   sync.WaitGroup
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+
+	filesMu    sync.Mutex
+	companions companions // of conn; written by run alone, which reads it without filesMu
 
 	// Used by run alone.
-	conn       *conn
-	companions companions    // of conn
-	lock       companionLock // held while conn is there
-	inserted   int           // IDs written since the last sweep in passing
-	swept      time.Time     // of the last sweep in passing
+	conn     *conn
+	lock     companionLock // held while conn is there
+	inserted int           // IDs written since the last sweep in passing
+	swept    time.Time     // of the last sweep in passing
 }
 
 // Open opens the store at path, a plain file name, and creates or migrates it
@@ -131,27 +183,14 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Skew < 0 || o.Timeout < 0 || o.MaxClaimBytes < 0 || o.MaxClaims < 0 || o.MaxClaimTotalBytes < 0 {
+	if o.Skew < 0 || o.Timeout < 0 || o.MaxClaimBytes < 0 || o.MaxClaims < 0 || o.MaxClaimTotalBytes < 0 ||
+		o.MaxHandles < 0 || o.MaxHandleTotalBytes < 0 || o.MaxOutcomeBytes < 0 {
 		return nil, errors.New("sqlite: negative option")
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.AtRest != nil && o.PlainAtRest {
+		return nil, errors.New("sqlite: Options.AtRest and PlainAtRest exclude each other")
 	}
-	if o.Skew == 0 {
-		o.Skew = DefaultSkew
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.MaxClaimBytes == 0 {
-		o.MaxClaimBytes = DefaultMaxClaimBytes
-	}
-	if o.MaxClaims == 0 {
-		o.MaxClaims = DefaultMaxClaims
-	}
-	if o.MaxClaimTotalBytes == 0 {
-		o.MaxClaimTotalBytes = DefaultMaxClaimTotalBytes
-	}
+	o.setDefaults()
 	if path == "" || strings.HasPrefix(path, ":") || strings.HasPrefix(path, "file:") {
 		return nil, fmt.Errorf("sqlite: %q is not a file name", path)
 	}
@@ -159,11 +198,27 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	s := &Store{path: abs, opts: o, idle: make(chan struct{})}
+	s := &Store{path: abs, opts: o, steps: ledger.MaxSteps, idle: make(chan struct{})}
+	s.life, s.end = context.WithCancel(context.Background())
 	if err := s.open(ctx); err != nil {
+		s.end()
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, err)
 	}
 	return s, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Skew = cmp.Or(o.Skew, DefaultSkew)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.MaxClaimBytes = cmp.Or(o.MaxClaimBytes, DefaultMaxClaimBytes)
+	o.MaxClaims = cmp.Or(o.MaxClaims, DefaultMaxClaims)
+	o.MaxClaimTotalBytes = cmp.Or(o.MaxClaimTotalBytes, DefaultMaxClaimTotalBytes)
+	o.MaxHandles = cmp.Or(o.MaxHandles, DefaultMaxHandles)
+	o.MaxHandleTotalBytes = cmp.Or(o.MaxHandleTotalBytes, DefaultMaxHandleTotalBytes)
+	o.MaxOutcomeBytes = cmp.Or(o.MaxOutcomeBytes, DefaultMaxOutcomeBytes)
 }
 
 // Replay returns the store of spent tokens.
@@ -171,6 +226,12 @@ func (s *Store) Replay() *Replay { return &Replay{s} }
 
 // Claims returns the store of parked payloads.
 func (s *Store) Claims() *Claims { return &Claims{s} }
+
+// Handles returns the store of tokens that are handles.
+func (s *Store) Handles() *Handles { return &Handles{s} }
+
+// Ledger returns the store of operations.
+func (s *Store) Ledger() *Ledger { return &Ledger{s} }
 
 // Ping reports whether a write could succeed now: it makes one, of about the
 // size of what spending an ID may write, and commits it. On a full disk it is
@@ -201,6 +262,9 @@ func (s *Store) Close() error {
 		close(s.idle)
 	}
 	s.mu.Unlock()
+	removeOpen(s)
+	s.end()
+	s.views.Wait()
 	<-s.idle
 	s.salvage()
 	s.conn.close()
@@ -214,6 +278,15 @@ func (s *Store) Close() error {
 
 // Format implements fmt.Formatter, so that no verb prints what is inside.
 func (s *Store) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("sqlite.Store")) }
+
+// full returns err under the sentinel by which a seam says that there is no room,
+// if that is what it means.
+func full(err, sentinel error) error {
+	if code(err) == sqlite3.SQLITE_FULL {
+		return fmt.Errorf("%w: %w", sentinel, err)
+	}
+	return err
+}
 
 // ceilMillis rounds up, so that nothing is forgotten early.
 func ceilMillis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
