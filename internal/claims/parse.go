@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -126,7 +127,7 @@ func (c *Claims) ParseLikely(payload []byte, likely Likely) error {
 	if len(payload) > MaxBytes {
 		return ErrMalformed
 	}
-	p := parser{rest: payload, likely: likely}
+	p := parser{text: payload, likely: likely}
 	var have seen
 	next := 0 // in inOrder
 	for first := true; ; first = false {
@@ -158,9 +159,10 @@ func (c *Claims) ParseLikely(payload []byte, likely Likely) error {
 // claim takes the next member up to its value and tells which claim it is, or 0.
 // next is the place in inOrder that probably follows.
 func (p *parser) claim(first bool, next *int) (claim seen, more, ok bool) {
+	rest := p.text[p.pos:]
 	for i := *next; i < len(inOrder); i++ {
-		if o := &inOrder[i]; len(p.rest) > len(o.text) && string(p.rest[:len(o.text)]) == o.text && first == (i == 0) {
-			p.rest = p.rest[len(o.text):]
+		if o := &inOrder[i]; bytes.HasPrefix(rest, []byte(o.text)) && first == (i == 0) {
+			p.pos += len(o.text)
 			p.space()
 			*next = i + 1
 			return o.claim, true, true
@@ -181,16 +183,16 @@ func (c *Claims) set(claim seen, p *parser) bool {
 	case seenExp:
 		return p.number(&c.Expires)
 	case seenM:
-		return p.text(&c.Method, p.likely.Method)
+		return p.str(&c.Method, p.likely.Method)
 	case seenT:
-		return p.text(&c.Target, p.likely.Target)
+		return p.str(&c.Target, p.likely.Target)
 	case seenA:
 		return p.bytes("", c.Arguments[:])
 	case seenS:
-		return p.text(&c.State, "")
+		return p.str(&c.State, "")
 	case seenAud:
 		c.HasAudience = true
-		return p.text(&c.Audience, p.likely.Audience)
+		return p.str(&c.Audience, p.likely.Audience)
 	case seenP:
 		c.HasPrincipal = true
 		return p.bytes("", c.Principal[:])

@@ -8,21 +8,22 @@ import (
 )
 
 // A parser walks over one JSON text in one pass. Each method takes what it is
-// named for off the front of rest and reports whether it was there; after false
-// the text is given up, except where said.
+// named for off the front of the rest, which begins at pos, and reports whether it
+// was there; after false the text is given up, except where said.
 type parser struct {
-	rest   []byte
+	text   []byte
+	pos    int
 	likely Likely
 }
 
+// at reports whether the rest begins with c.
+func (p *parser) at(c byte) bool { return p.pos < len(p.text) && p.text[p.pos] == c }
+
 func (p *parser) space() {
-	if len(p.rest) > 0 && p.rest[0] > ' ' {
-		return
-	}
-	for len(p.rest) > 0 {
-		switch p.rest[0] {
+	for p.pos < len(p.text) && p.text[p.pos] <= ' ' {
+		switch p.text[p.pos] {
 		case ' ', '\t', '\n', '\r':
-			p.rest = p.rest[1:]
+			p.pos++
 		default:
 			return
 		}
@@ -33,16 +34,16 @@ func (p *parser) space() {
 // space was taken.
 func (p *parser) next(c byte) bool {
 	p.space()
-	if len(p.rest) == 0 || p.rest[0] != c {
+	if !p.at(c) {
 		return false
 	}
-	p.rest = p.rest[1:]
+	p.pos++
 	return true
 }
 
 func (p *parser) end() bool {
 	p.space()
-	return len(p.rest) == 0
+	return p.pos == len(p.text)
 }
 
 // member takes the next member of an object up to its value, which the caller
@@ -77,27 +78,27 @@ func (p *parser) key() ([]byte, bool) {
 		return key, true
 	}
 	var s string
-	ok := p.text(&s, "")
+	ok := p.str(&s, "")
 	return []byte(s), ok
 }
 
 // plain takes a string of printable ASCII without escapes, without a copy; on
 // false nothing was taken.
 func (p *parser) plain() ([]byte, bool) {
-	if len(p.rest) == 0 || p.rest[0] != '"' {
+	if !p.at('"') {
 		return nil, false
 	}
-	end := 1 + canonjson.Plain(p.rest[1:])
-	if end == len(p.rest) || p.rest[end] != '"' {
+	start := p.pos + 1
+	end := start + canonjson.Plain(p.text[start:])
+	if end == len(p.text) || p.text[end] != '"' {
 		return nil, false
 	}
-	s := p.rest[1:end]
-	p.rest = p.rest[end+1:]
-	return s, true
+	p.pos = end + 1
+	return p.text[start:end], true
 }
 
-// text takes any string. If it is likely, no memory is taken for it.
-func (p *parser) text(out *string, likely string) bool {
+// str takes any string. If it is likely, no memory is taken for it.
+func (p *parser) str(out *string, likely string) bool {
 	if s, ok := p.plain(); ok {
 		if string(s) == likely {
 			*out = likely
@@ -106,32 +107,30 @@ func (p *parser) text(out *string, likely string) bool {
 		}
 		return true
 	}
-	if len(p.rest) == 0 || p.rest[0] != '"' {
-		return false
-	}
-	s, n, err := canonjson.DecodeString(p.rest)
+	s, n, err := canonjson.DecodeString(p.text[p.pos:])
 	if err != nil {
 		return false
 	}
-	*out, p.rest = s, p.rest[n:]
+	*out = s
+	p.pos += n
 	return true
 }
 
 // skip takes any value.
 func (p *parser) skip() bool {
-	n, err := canonjson.Skip(p.rest, &limits)
+	n, err := canonjson.Skip(p.text[p.pos:], &limits)
 	if err != nil {
 		return false
 	}
-	p.rest = p.rest[n:]
+	p.pos += n
 	return true
 }
 
 // scalar takes the characters of a number (RFC 8259, section 6); it is empty if
 // there is none.
 func (p *parser) scalar() []byte {
-	s := p.rest
-	n := 0
+	s, start := p.text, p.pos
+	n := start
 	if n < len(s) && s[n] == '-' {
 		n++
 	}
@@ -160,8 +159,8 @@ func (p *parser) scalar() []byte {
 		}
 		n = end
 	}
-	p.rest = s[n:]
-	return s[:n]
+	p.pos = n
+	return s[start:n]
 }
 
 // digits returns where the run of digits from n on ends.
@@ -231,11 +230,12 @@ func (p *parser) positive(out *int) bool {
 func (p *parser) bytes(prefix string, out []byte) bool {
 	// None of these characters could be written in another way: the string
 	// ends where it must, or it is not this one.
+	rest := p.text[p.pos:]
 	end := 1 + len(prefix) + b64u.EncodedLen(len(out))
-	if len(p.rest) <= end || p.rest[0] != '"' || p.rest[end] != '"' || string(p.rest[1:1+len(prefix)]) != prefix ||
-		!b64u.DecodeFixed(out, p.rest[1+len(prefix):end]) {
+	if len(rest) <= end || rest[0] != '"' || rest[end] != '"' || string(rest[1:1+len(prefix)]) != prefix ||
+		!b64u.DecodeFixed(out, rest[1+len(prefix):end]) {
 		return false
 	}
-	p.rest = p.rest[end+1:]
+	p.pos += end + 1
 	return true
 }

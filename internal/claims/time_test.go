@@ -22,9 +22,9 @@ func TestTimes(t *testing.T) {
 		if got := string(appendTime(nil, f)); got != want {
 			t.Fatalf("%v is written %s, want %s", f, got, want)
 		}
-		p := parser{rest: []byte(want)}
+		p := parser{text: []byte(want)}
 		var got float64
-		if !p.number(&got) || len(p.rest) != 0 || math.Float64bits(got) != math.Float64bits(f) {
+		if !p.number(&got) || !p.end() || math.Float64bits(got) != math.Float64bits(f) {
 			t.Fatalf("%s is read as %v, want %v", want, got, f)
 		}
 	}
