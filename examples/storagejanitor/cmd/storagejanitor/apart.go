@@ -21,13 +21,16 @@ func (c *config) checkApart() error {
 		return nil // said where the bucket is opened
 	}
 	files := []struct{ what, path string }{{"-store", c.store}, {"-tokens", c.tokens}}
-	if c.ring != "" {
-		source, err := keyring.ParseSource(c.ring)
+	for _, ring := range []struct{ what, source string }{{"-ring", c.ring}, {"-storage-ring", c.storageRing}} {
+		if ring.source == "" {
+			continue
+		}
+		source, err := keyring.ParseSource(ring.source)
 		if err != nil {
-			return fmt.Errorf("-ring: %w", err)
+			return fmt.Errorf("%s: %w", ring.what, err)
 		}
 		if f, ok := source.(*keyring.File); ok {
-			files = append(files, struct{ what, path string }{"-ring", strings.TrimPrefix(f.String(), "file:")})
+			files = append(files, struct{ what, path string }{ring.what, strings.TrimPrefix(f.String(), "file:")})
 		}
 	}
 	if self, err := os.Executable(); err == nil {

@@ -54,6 +54,7 @@ func TestOwnFilesInTheBucketAreRefused(t *testing.T) {
 		{"tokens", []string{"-tokens", in("logs", "a.log")}, "-tokens is"},
 		{"ring", []string{"-ring", in("keep")}, "-ring is"},
 		{"ring as file:", []string{"-ring", "file:" + in("keep")}, "-ring is"},
+		{"storage ring", []string{"-storage-ring", in("keep")}, "-storage-ring is"},
 		{"bucket by a link", []string{"-bucket", filepath.Join(dir, "there"), "-store", in("new.db")}, "-store is"},
 		{"everything in the bucket", []string{"-bucket", dir}, "inside the bucket"},
 		{"the program", []string{"-bucket", filepath.Dir(self)}, "this program is"},

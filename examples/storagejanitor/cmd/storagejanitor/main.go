@@ -34,17 +34,19 @@ func main() {
 
 // A config is what the flags say.
 type config struct {
-	bucket    string
-	stdio     bool
-	listen    string
-	ring      string
-	store     string
-	tokens    string
-	anonymous bool
-	audience  string
-	once      foil.Once
-	ttl       time.Duration
-	log       *slog.Logger
+	bucket      string
+	stdio       bool
+	listen      string
+	ring        string
+	store       string
+	storageRing string
+	tokens      string
+	anonymous   bool
+	audience    string
+	once        foil.Once
+	ttl         time.Duration
+	lease       time.Duration
+	log         *slog.Logger
 }
 
 // run is the program. It ends when ctx does, or on stdio when the input ends.
@@ -88,8 +90,9 @@ const usage = `Serve the objects of a directory to MCP clients, and purge those 
 
   storagejanitor -bucket DIR -stdio
   storagejanitor -bucket DIR -ring RING -store FILE -tokens FILE [-listen ADDRESS]
+                 [-once settle [-lease DURATION]] [-storage-ring RING]
 
-Keep the ring, the store, the tokens and this program out of the bucket, where they
+Keep the rings, the store, the tokens and this program out of the bucket, where they
 would be objects.
 
 Flags:
@@ -104,12 +107,14 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	f.BoolVar(&c.stdio, "stdio", false, "speak to the program that started this one, whose user is the one user; keys and memory end with the process")
 	f.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`address` for Streamable HTTP, at the path /mcp")
 	f.StringVar(&c.ring, "ring", "", "key ring shared by all replicas: a `file`, file:PATH or env:NAME; foil keys new makes one")
-	f.StringVar(&c.store, "store", "", "SQLite `file` of spent confirmations and parked plans, shared by all replicas on the machine")
+	f.StringVar(&c.store, "store", "", "SQLite `file` of spent confirmations, parked plans and operations, shared by all replicas on the machine")
+	f.StringVar(&c.storageRing, "storage-ring", "", "key ring that seals what the store keeps: a `file`, file:PATH or env:NAME; foil keys new --storage makes one; without it names of objects lie in the store as they are")
 	f.StringVar(&c.tokens, "tokens", "", "`file` of bearer tokens: lines of a user's name and a token, mode 0600")
 	f.BoolVar(&c.anonymous, "anonymous", false, "do without a login: whoever reaches the address may purge, and states are bound to nobody")
 	f.StringVar(&c.audience, "audience", "storage-janitor", "`name` of this service, the same on all replicas")
 	f.DurationVar(&c.ttl, "ttl", 2*time.Minute, "how long a person may take for one answer")
-	f.Func("once", "how often a state may be presented: redeem, or off for a demonstration of the claim check (default redeem)", func(s string) (err error) {
+	f.DurationVar(&c.lease, "lease", foil.DefaultLease, "with -once settle, how long a replica that purges may be silent before its purge counts as cut off")
+	f.Func("once", "`how` often a state may be presented: redeem; settle to tell the outcome to whoever asks again with the same answers, and to finish a purge that was cut off; off for a demonstration of the claim check (default redeem)", func(s string) (err error) {
 		c.once, err = foil.ParseOnce(s)
 		return err
 	})
@@ -140,8 +145,16 @@ func (c *config) check(rest []string, set map[string]bool) error {
 		return errors.New("-ttl must be positive")
 	case c.audience == "":
 		return errors.New("-audience must not be empty")
+	case c.once == foil.Deferred:
+		return errors.New("-once deferred is for tools that write to a database; a purge is redeem, settle or off")
+	case c.lease < time.Second:
+		return errors.New("-lease must be at least 1s")
+	case set["lease"] && c.once != foil.Settle:
+		return errors.New("-lease goes with -once settle")
+	case c.anonymous && c.once == foil.Settle:
+		return errors.New("-once settle needs a login: with -anonymous whoever holds a state could ask for its outcome")
 	case c.stdio:
-		for _, name := range []string{"listen", "ring", "store", "tokens", "anonymous"} {
+		for _, name := range []string{"listen", "ring", "store", "storage-ring", "tokens", "anonymous"} {
 			if set[name] {
 				return fmt.Errorf("-%s is for HTTP and does not go with -stdio", name)
 			}

@@ -26,7 +26,7 @@ const (
 )
 
 // setup writes a bucket, a ring and a token file.
-func setup(t *testing.T) (bucket string, flags []string) {
+func setup(t testing.TB) (bucket string, flags []string) {
 	t.Helper()
 	dir := t.TempDir()
 	bucket = filepath.Join(dir, "bucket")
@@ -81,7 +81,7 @@ func (l *logged) String() string {
 
 // start runs a replica until the returned function is called, which gives its
 // exit code.
-func start(t *testing.T, flags []string) (url string, log *logged, stop func() int) {
+func start(t testing.TB, flags []string) (url string, log *logged, stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	log = &logged{url: make(chan string, 1)}
@@ -123,7 +123,7 @@ func client() *mcp.Client {
 	})
 }
 
-func connect(t *testing.T, url, token string) (*mcp.ClientSession, error) {
+func connect(t testing.TB, url, token string) (*mcp.ClientSession, error) {
 	t.Helper()
 	cs, err := client().Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: bearer(token)}}, nil)
 	if err == nil {
@@ -132,7 +132,7 @@ func connect(t *testing.T, url, token string) (*mcp.ClientSession, error) {
 	return cs, err
 }
 
-func mustConnect(t *testing.T, url, token string) *mcp.ClientSession {
+func mustConnect(t testing.TB, url, token string) *mcp.ClientSession {
 	t.Helper()
 	cs, err := connect(t, url, token)
 	if err != nil {
@@ -214,7 +214,7 @@ func TestStoreHasTheSkewOfTheRing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := openStore(t.Context(), filepath.Join(t.TempDir(), "store.db"), keyring.Fixed(ring))
+	store, err := openStore(t.Context(), filepath.Join(t.TempDir(), "store.db"), keyring.Fixed(ring), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestStoreHasTheSkewOfTheRing(t *testing.T) {
 	if first, err := store.Replay().Use(t.Context(), id, expires); first || err != nil {
 		t.Errorf("Use within the skew = %v, %v; want false: it must be remembered", first, err)
 	}
-	if _, err := openStore(t.Context(), filepath.Join(t.TempDir(), "store.db"), keyring.Fixed(nil)); err == nil {
+	if _, err := openStore(t.Context(), filepath.Join(t.TempDir(), "store.db"), keyring.Fixed(nil), nil); err == nil {
 		t.Error("a store without a ring was opened")
 	}
 }
@@ -279,27 +279,36 @@ func TestHTTPAnonymous(t *testing.T) {
 	}
 }
 
-func TestStdio(t *testing.T) {
-	bucket, _ := setup(t)
+// stdio runs the program with a client on its standard input and output.
+func stdio(t *testing.T, flags ...string) *mcp.ClientSession {
+	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	var stderr bytes.Buffer
 	code := make(chan int, 1)
-	go func() { code <- run(context.Background(), []string{"-stdio", "-bucket", bucket}, inR, outW, &stderr) }()
+	go func() { code <- run(context.Background(), append(flags, "-stdio"), inR, outW, &stderr) }()
 	cs, err := client().Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		cs.Close()
+		if c := <-code; c != exitOK {
+			t.Errorf("ended with %d: %s", c, &stderr)
+		}
+	})
+	return cs
+}
+
+func TestStdio(t *testing.T) {
+	bucket, _ := setup(t)
+	cs := stdio(t, "-bucket", bucket)
 	asked := mustCall(t, cs, "")
 	if res := mustCall(t, cs, asked.RequestState); res.IsError || text(res) != "Purged 2 object(s): logs/a.log, logs/b.log." {
 		t.Errorf("answered %q", text(res))
 	}
-	_, err = call(t, cs, asked.RequestState)
+	_, err := call(t, cs, asked.RequestState)
 	frozen(t, err)
-	cs.Close()
-	if c := <-code; c != exitOK {
-		t.Errorf("ended with %d: %s", c, &stderr)
-	}
 }
 
 func TestUsage(t *testing.T) {
@@ -318,6 +327,11 @@ func TestUsage(t *testing.T) {
 		{"-bucket b -stdio -listen :0", exitUsage, "-listen is for HTTP"},
 		{"-bucket b -stdio -once twice", exitUsage, "twice"},
 		{"-bucket b -stdio -ttl 0s", exitUsage, "-ttl"},
+		{"-bucket b -stdio -storage-ring r", exitUsage, "-storage-ring is for HTTP"},
+		{"-bucket b -stdio -once deferred", exitUsage, "deferred"},
+		{"-bucket b -stdio -lease 2s", exitUsage, "-lease goes with"},
+		{"-bucket b -stdio -once settle -lease 999ms", exitUsage, "at least 1s"},
+		{"-bucket b -ring r -store s -anonymous -once settle", exitUsage, "needs a login"},
 		{"-bucket b -ring r -store memory -tokens t", exitUsage, "-store memory"},
 		{"-bucket b -stdio extra", exitUsage, "extra"},
 		{"-bucket b -stdio -nonsense", exitUsage, "nonsense"},
