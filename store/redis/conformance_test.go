@@ -143,6 +143,13 @@ func (b *bench) away(t *testing.T) (restore func()) {
 // key is the name of a key of the store's.
 func (b *bench) key(name string) string { return "{" + b.opts.Prefix + "}" + name }
 
+func (b *bench) restored(t *testing.T) {
+	t.Helper()
+	if _, err := b.s.Restored(t.Context()); err != nil {
+		t.Fatalf("Restored: %v", err)
+	}
+}
+
 func (b *bench) sweep(ctx context.Context) error { _, err := b.s.Sweep(ctx); return err }
 
 func TestReplayConformance(t *testing.T) {
@@ -151,15 +158,11 @@ func TestReplayConformance(t *testing.T) {
 		b := w.bench(t)
 		return &replaytest.Harness{
 			Store: b.s.Replay(), Skew: redis.DefaultSkew, Clock: b.clock, Sweep: b.sweep, Secret: password,
-			Reopen: func(t *testing.T) replay.Store { return b.crash(t).Replay() },
-			Peer:   func(t *testing.T) replay.Store { return b.open(t).Replay() },
-			Full:   b.full,
-			Break:  b.away,
-			Restored: func(t *testing.T) {
-				if err := b.s.Restored(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			},
+			Reopen:   func(t *testing.T) replay.Store { return b.crash(t).Replay() },
+			Peer:     func(t *testing.T) replay.Store { return b.open(t).Replay() },
+			Full:     b.full,
+			Break:    b.away,
+			Restored: b.restored,
 		}
 	})
 }
@@ -232,8 +235,8 @@ func ledgerHarness(w *world) func(t *testing.T) *ledgertest.Harness {
 			MaxOutcome: 1 << 16, MaxSteps: 200,
 			Reopen: func(t *testing.T) ledger.Store { return b.crash(t).Ledger() },
 			Peer:   func(t *testing.T) ledger.Store { return b.open(t).Ledger() },
-			// The mark alone: the suite goes on with operations whose fence
-			// Store.Restored raises. See TestRestored.
+			// The mark alone: the suite goes on with an operation whose fence
+			// Store.Restored raises; see TestRestored.
 			Restored: func(t *testing.T) {
 				mark := b.now().Add(redis.DefaultSkew).UnixMilli()
 				if err := w.srv.Client(t).HSet(t.Context(), b.key("meta"), "restored", mark).Err(); err != nil {
@@ -247,3 +250,20 @@ func ledgerHarness(w *world) func(t *testing.T) *ledgertest.Harness {
 }
 
 func TestLedgerConformance(t *testing.T) { ledgertest.Run(t, ledgerHarness(newWorld(t))) }
+
+func TestLedgerModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	w := newWorld(t)
+	ledgertest.Model(t, ledgerHarness(w))
+}
+
+// TestReplayIsNoDeferrer: no transaction of the caller's can hold the mark, so a
+// Guard must not be led to believe so.
+func TestReplayIsNoDeferrer(t *testing.T) {
+	var s replay.Store = (&redis.Store{}).Replay()
+	if _, ok := s.(replay.Deferrer); ok {
+		t.Error("Replay says that it is a Deferrer")
+	}
+}

@@ -47,14 +47,26 @@ func (s *Store) sweep(ctx context.Context, limit int) (n store.Swept, err error)
 	return n, nil
 }
 
-// Restored says that the database was restored from an older backup, or lost: from
-// now on every token minted before this moment and Options.Skew is refused, as it
-// may have been spent. Parked claims and handles are deleted, and what was executing
-// becomes unknown under a raised fence. It is one step of the server, which does
-// nothing else meanwhile. Run it before anybody redeems. The mark only ever rises.
-func (s *Store) Restored(ctx context.Context) error {
-	_, err := s.do(ctx, scriptRestored, millisUp(s.opts.Skew))
-	return err
+// restoredFence is by how much Restored raises a fence. Processes that took the
+// operation over after the backup was made have numbers above the one in it, and
+// must not match.
+const restoredFence = 1 << 32
+
+// Restored says that the database was restored from an older backup, that a replica
+// was promoted which may lack something, or that everything was lost: from now on
+// every token minted before this moment and Options.Skew is refused, as it may have
+// been spent, by Use if the ID has 16 bytes and by Begin. It deletes parked claims
+// and handles, of which some may have been redeemed or given up since, and turns what
+// was executing into unknown, shutting out the processes that executed it. It is one
+// step of the server, which does nothing else meanwhile. Run it before anybody
+// redeems. It returns the moment before which tokens are refused, which only ever
+// rises.
+func (s *Store) Restored(ctx context.Context) (before time.Time, err error) {
+	reply, err := s.do(ctx, scriptRestored, millisUp(s.opts.Skew), restoredFence)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return timeAt(field(reply, 1))
 }
 
 // Stats returns figures of the database. Claims and handles are those that have not

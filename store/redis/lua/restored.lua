@@ -1,7 +1,7 @@
 -- One step, however long it takes: in between a claim of before could be redeemed.
-local skew = tonumber(ARGV[2])
-local mark = up + skew
-if mark > restored then redis.call('HSET', META, 'restored', I(mark)) end
+local skew, raise = tonumber(ARGV[2]), tonumber(ARGV[3])
+restored = math.max(restored, up + skew)
+redis.call('HSET', META, 'restored', I(restored))
 for _, tab in ipairs({'claim', 'handle'}) do
   repeat
     local rows = redis.call('ZRANGE', P .. tab .. 's', 0, 999)
@@ -11,8 +11,8 @@ end
 for _, id in ipairs(redis.call('ZRANGE', P .. 'executing', 0, -1)) do
   local key = P .. 'op:' .. id
   local fence = tonumber(redis.call('HGET', key, 'fence'))
-  redis.call('HSET', key, 'state', 'unknown', 'fence', I(fence + 1))
+  redis.call('HSET', key, 'state', 'unknown', 'fence', I(fence + raise))
   redis.call('ZREM', P .. 'executing', id)
   redis.call('ZADD', P .. 'unknown', I(now), id)
 end
-return {'restored'}
+return {'restored', I(restored)}
