@@ -246,7 +246,7 @@ func (c *Codec) Open(_ context.Context, token string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Open([kidSize]byte(raw), c.now(), func(s *sealer, last bool) ([]byte, bool) {
+	return t.OpenNow([kidSize]byte(raw), c.now, func(s *sealer, last bool) ([]byte, bool) {
 		sealed := raw[kidSize+nonceSize:]
 		var dst []byte
 		if last {

@@ -31,12 +31,10 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 			i += size
 			continue
 		}
-		if i+8 <= len(s) {
-			var n int
-			if dst, n = appendQuick(dst, s, i); n > 0 {
-				i += n
-				continue
-			}
+		var n int
+		if dst, n = appendQuick(dst, s, i); n > 0 {
+			i += n
+			continue
 		}
 		if end := runEnd(s, i); end > i {
 			dst = append(dst, s[i:end]...)
@@ -74,6 +72,12 @@ func appendQuick[T string | []byte](dst []byte, s T, i int) ([]byte, int) {
 		}
 		binary.LittleEndian.PutUint64(out[n:n+8], x)
 		n += left
+	}
+	if i+8 > len(s) { // what is left of s is too short for a step
+		for ; i < len(s) && n < len(out) && plain[s[i]]; i++ {
+			out[n] = s[i]
+			n++
+		}
 	}
 	return out[:n], i - start
 }

@@ -138,9 +138,18 @@ func (t *Table[M]) Sealing(now time.Time) (ready M, id string, err error) {
 // gives a payload. last is whether no other key is left to try. The error is a
 // refusal.
 func (t *Table[M]) Open(kid [KIDSize]byte, now time.Time, try func(ready M, last bool) (payload []byte, ok bool)) ([]byte, error) {
+	return t.OpenNow(kid, func() time.Time { return now }, try)
+}
+
+// OpenNow is Open with a clock, which is only read for a key that has an end.
+func (t *Table[M]) OpenNow(kid [KIDSize]byte, clock func() time.Time, try func(ready M, last bool) (payload []byte, ok bool)) ([]byte, error) {
 	reason := foil.ReasonUnknownKey
 	entries := t.byKID[kid]
 	for i, e := range entries {
+		var now time.Time
+		if _, ends := e.key.OpenUntil(); ends {
+			now = clock()
+		}
 		if !e.key.Opens(now) {
 			continue
 		}
