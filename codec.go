@@ -38,6 +38,13 @@ type Prefixer interface {
 	Prefix() string
 }
 
+// A Pinger is a [Codec] that needs a backend for every Open, and can tell whether
+// the backend answers now. While it is known not to, the Guard asks it at most
+// once a second and gives every token the same answer, whatever it is worth.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
+
 // A KeyIdentifier is a [Codec] that can tell, without opening it, which key a
 // token names. The answer goes to logs; it must not contain anything else of
 // the token, and is "" for text that names none.

@@ -107,6 +107,7 @@ type Guard struct {
 	limits canonjson.Limits
 	store  health
 	ledger health
+	tokens health // of the codec, if it says that it depends on a backend
 }
 
 // New returns a Guard that seals with codec. It fails for options that would
@@ -176,6 +177,8 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 	g.store.name, g.ledger.name = "replay", "ledger"
 	g.store.pinger, _ = o.Replay.(replay.Pinger)
 	g.ledger.pinger, _ = o.Ledger.(ledger.Pinger)
+	g.tokens.name = "codec"
+	g.tokens.pinger, _ = codec.(Pinger)
 	return g, nil
 }
 

@@ -130,3 +130,51 @@ func TestDownWithoutPing(t *testing.T) {
 	_, err := b.Open(ctx, purge(), "v1.forged")
 	wantReason(t, err, foil.ReasonMalformed)
 }
+
+// A codec whose backend is away gives every token one answer, and is asked once a
+// second whether it is back.
+func TestCodecAway(t *testing.T) {
+	b := newBench(t, nil)
+	c := &awayCodec{Codec: b.codec}
+	b.Guard = b.guard(t, c, nil)
+	good := b.seal(t, purge(), confirm())
+	c.away = errDisk
+	for range 3 {
+		for _, token := range []string{good, "v1.forged", ""} {
+			if _, err := b.Open(ctx, purge(), token); !errors.Is(err, foil.ErrUnavailable) {
+				t.Errorf("%.9q: %v", token, err)
+			}
+		}
+	}
+	if c.opens != 1 || c.pings != 0 {
+		t.Errorf("%d opens, %d pings within the second", c.opens, c.pings)
+	}
+	b.now = b.now.Add(time.Second)
+	_, _ = b.Open(ctx, purge(), good)
+	if c.opens != 1 || c.pings != 1 {
+		t.Errorf("%d opens, %d pings after it", c.opens, c.pings)
+	}
+	c.away = nil
+	b.now = b.now.Add(time.Second)
+	_, err := b.Open(ctx, purge(), "v1.forged")
+	wantReason(t, err, foil.ReasonMalformed) // a refusal is an answer
+	if _, err := b.Open(ctx, purge(), good); err != nil {
+		t.Error(err)
+	}
+}
+
+type awayCodec struct {
+	foil.Codec
+	away         error
+	opens, pings int
+}
+
+func (c *awayCodec) Open(ctx context.Context, token string) ([]byte, error) {
+	c.opens++
+	if c.away != nil {
+		return nil, c.away
+	}
+	return c.Codec.Open(ctx, token)
+}
+
+func (c *awayCodec) Ping(context.Context) error { c.pings++; return c.away }

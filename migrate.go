@@ -28,6 +28,7 @@ var (
 	_ Encrypter     = (*Migration)(nil)
 	_ KeyIdentifier = (*Migration)(nil)
 	_ KeyLimiter    = (*Migration)(nil)
+	_ Pinger        = (*Migration)(nil)
 )
 
 // Migrate returns a codec that seals with to and opens the tokens of both
@@ -91,6 +92,21 @@ func (m *Migration) Open(ctx context.Context, token string) ([]byte, error) {
 // Encrypts reports what the new codec says, since it alone seals: the old
 // codec's tokens came from replicas that had it and asked it.
 func (m *Migration) Encrypts() bool { return encrypts(m.to) }
+
+// Ping asks the codecs that can be asked.
+func (m *Migration) Ping(ctx context.Context) error {
+	for _, c := range []Codec{m.to, m.from} {
+		if c == m.from && !m.moving() {
+			continue
+		}
+		if p, ok := c.(Pinger); ok {
+			if err := p.Ping(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // KeyID asks the codec whose prefix the token has. It knows the old format's
 // keys after the date too, for the log line of the refusal.

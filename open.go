@@ -48,6 +48,11 @@ func (g *Guard) open(ctx context.Context, req *Request, token string) (*Opened, 
 	}
 	// A client must not learn from a store's outage which of its states would
 	// have passed.
+	if g.tokens.pinger != nil {
+		if err := g.ready(ctx, &g.tokens); err != nil {
+			return nil, unavailable("codec", err)
+		}
+	}
 	switch t.Once {
 	case Redeem, Deferred:
 		if err := g.ready(ctx, &g.store); err != nil {
@@ -89,7 +94,13 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 	}
 	payload, err := g.codec.Open(ctx, token)
 	if err != nil {
-		return nil, "", codecFailure(err)
+		err = codecFailure(err)
+	}
+	if g.tokens.pinger != nil && ctx.Err() == nil {
+		g.tokens.report(g.o.Now(), failure(err))
+	}
+	if err != nil {
+		return nil, "", err
 	}
 	o = newOpened(g)
 	c := &o.claims

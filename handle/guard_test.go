@@ -133,6 +133,7 @@ func TestGuardWithoutTheStore(t *testing.T) {
 		t.Errorf("Seal: %v, want ErrUnavailable", err)
 	}
 	store.err = nil
+	clock.Advance(time.Second)
 	if _, err := g.Open(t.Context(), request("alice"), token); err != nil {
 		t.Errorf("when the store is back: %v", err)
 	}

@@ -237,7 +237,7 @@ func TestKeysFollowTheRing(t *testing.T) {
 	if token, err := c.Seal(ctx, nil, now); token != "" || !errors.Is(err, keyring.ErrNoSealingKey) {
 		t.Errorf("sealing under a revoked key: %q, %v", token, err)
 	}
-	if got, want := c.KeyLimits(), (foil.KeyLimits{MaxTTL: 500 * time.Second, Skew: 30 * time.Second}); got != want {
+	if got, want := c.KeyLimits(), (foil.KeyLimits{MaxTTL: 500 * time.Second, Keep: 24 * time.Hour, Skew: 30 * time.Second}); got != want {
 		t.Errorf("KeyLimits %+v, want %+v", got, want)
 	}
 
