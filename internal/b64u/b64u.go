@@ -138,6 +138,12 @@ func DecodeFixed(dst, text []byte) bool {
 		return false
 	}
 	wrong := uint32(0)
+	for ; len(text) >= 8 && len(dst) >= 8; text, dst = text[8:], dst[6:] {
+		v := values[0][text[0]] | values[1][text[1]] | values[2][text[2]] | values[3][text[3]]
+		w := values[0][text[4]] | values[1][text[5]] | values[2][text[6]] | values[3][text[7]]
+		wrong |= v | w
+		binary.BigEndian.PutUint64(dst, uint64(v)<<40|uint64(w)<<16) // six bytes count
+	}
 	for ; len(text) >= 4 && len(dst) >= 3; text, dst = text[4:], dst[3:] {
 		v := values[0][text[0]] | values[1][text[1]] | values[2][text[2]] | values[3][text[3]]
 		wrong |= v
