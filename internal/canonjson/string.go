@@ -147,7 +147,7 @@ func specialAt(x uint64) int {
 // one byte to another, unless other is not zero.
 func marks(x uint64) (escaped, other uint64) {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	other = (x | x + ones | ^(x + 0x60*ones)) & highs
+	other = (x | (x + ones) | ^(x + 0x60*ones)) & highs
 	quote := (x ^ '"'*ones) + 0x7f*ones
 	slash := (x ^ '\\'*ones) + 0x7f*ones
 	return ^(quote & slash) & highs, other
