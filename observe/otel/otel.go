@@ -11,6 +11,7 @@
 //	foil.opened          {state}    counter    mcp.method.name
 //	foil.rejected        {refusal}  counter    mcp.method.name, foil.reason
 //	foil.failed          {failure}  counter    foil.op, foil.cause
+//	foil.operations      {turn}     counter    mcp.method.name, foil.operation.status
 //	foil.sealed_by_key   {state}    counter    foil.key.id
 //	foil.token.size      By         histogram
 //	foil.duration        s          histogram  foil.op, foil.outcome
@@ -21,20 +22,26 @@
 //
 //   - mcp.method.name: tools/call, prompts/get, resources/read; anything else is other.
 //   - foil.reason: the text of a [foil.Reason]; a codec's own reasons are other.
-//   - foil.op: seal, open or check.
+//   - foil.op: seal, open, check or conclude.
 //   - foil.cause: unavailable (a store or key source is away), canceled (the
 //     caller hung up), internal (a mistake in a handler or an option).
 //   - foil.outcome: ok, rejected or failed.
-//   - foil.store: replay or claimcheck; foil.store.op: use, ping, redeem, revoke.
+//   - foil.operation.status: started, resumed, succeeded, failed and lost (its
+//     outcome is unknown) of an operation itself; recorded, in_progress and
+//     unknown of requests for one that there is. Only under Once: Settle.
+//   - foil.store: replay, claimcheck or ledger; foil.store.op: use, attempt, ping,
+//     redeem, revoke, begin, get, step, renew, resume, finish.
 //   - foil.key.id: the key's id as in tokens and logs; none for a codec that
 //     names no keys; other beyond 256 keys in the life of a process.
+//
+// [Stores] adds gauges of what the stores hold.
 //
 // No attribute of a metric holds what a client sent. What each figure means and
 // what to alert on is in docs/metrics.md.
 //
-// The events are foil.sealed, foil.opened, foil.rejected and foil.failed, with
-// foil.op, mcp.method.name, foil.flow and foil.round where the token could be
-// read, and foil.reason or foil.cause. foil.flow is the same in every round of a
+// The events are foil.sealed, foil.opened, foil.rejected, foil.failed and
+// foil.operation, with foil.op, mcp.method.name, foil.flow and foil.round where
+// the token could be read, and foil.reason, foil.cause or foil.operation.status. foil.flow is the same in every round of a
 // flow and in the log, so that the traces of its requests can be found together.
 // The events are added to the span in the context, if it is recording; none is
 // started and no status is set, since the span is the server's own.
@@ -66,6 +73,7 @@ const (
 	storeKey   = attribute.Key("foil.store")
 	storeOpKey = attribute.Key("foil.store.op")
 	keyIDKey   = attribute.Key("foil.key.id")
+	statusKey  = attribute.Key("foil.operation.status")
 	flowKey    = attribute.Key("foil.flow")
 	roundKey   = attribute.Key("foil.round")
 )
@@ -81,9 +89,9 @@ type Options struct {
 type Observer struct {
 	foil.NoObserver // for events of later versions
 
-	sealed, opened, rejected, failed, byKey, storeErrors metric.Int64Counter
-	size                                                 metric.Int64Histogram
-	duration, storeDuration                              metric.Float64Histogram
+	sealed, opened, rejected, failed, byKey, operations, storeErrors metric.Int64Counter
+	size                                                             metric.Int64Histogram
+	duration, storeDuration                                          metric.Float64Histogram
 
 	keys labels.Keys
 	sets sets
@@ -106,6 +114,7 @@ func New(opts *Options) (*Observer, error) {
 		opened:      b.counter("foil.opened", "{state}", "Request states opened: every check passed, and spent where single use is on."),
 		rejected:    b.counter("foil.rejected", "{refusal}", "Refusals that a client could have caused."),
 		failed:      b.counter("foil.failed", "{failure}", "Failures of the server: a part that is away, a caller that hung up, or a mistake."),
+		operations:  b.counter("foil.operations", "{turn}", "Turns in the life of an operation, and requests for one that there is."),
 		byKey:       b.counter("foil.sealed_by_key", "{state}", "Request states sealed under each key."),
 		storeErrors: b.counter("foil.store.errors", "{call}", "Calls of a store that failed; a caller that hung up is none."),
 
@@ -184,6 +193,13 @@ func (o *Observer) Failed(ctx context.Context, e foil.Event, err error) {
 	o.failed.Add(ctx, 1, o.sets.of(opKey.String(labels.Op(e.Op)), why))
 	o.took(ctx, e, "failed")
 	onSpan(ctx, "foil.failed", e, method, why)
+}
+
+// Operation counts a turn in the life of an operation.
+func (o *Observer) Operation(ctx context.Context, e foil.Event, status foil.OperationStatus) {
+	method, turn := methodKey.String(labels.Method(e.Method)), statusKey.String(labels.Status(status))
+	o.operations.Add(ctx, 1, o.sets.of(method, turn))
+	onSpan(ctx, "foil.operation", e, method, turn)
 }
 
 // StoreCall counts a call of a store.

@@ -69,6 +69,10 @@ func figures(t *testing.T, reader sdkmetric.Reader) []string {
 				for _, p := range d.DataPoints {
 					add(p.Attributes, "%d", p.Value)
 				}
+			case metricdata.Gauge[int64]:
+				for _, p := range d.DataPoints {
+					add(p.Attributes, "%d", p.Value)
+				}
 			case metricdata.Histogram[int64]:
 				for _, p := range d.DataPoints {
 					add(p.Attributes, "%d in %d", p.Sum, p.Count)
@@ -125,6 +129,8 @@ func TestEvents(t *testing.T) {
 		}, []string{"foil.failed {failure} foil.cause=canceled foil.op=open: 1"}},
 		{"mistake", func(o *otel.Observer) { o.Failed(ctx, foil.Event{Op: "seal"}, errDisk) },
 			[]string{"foil.failed {failure} foil.cause=internal foil.op=seal: 1"}},
+		{"operation", func(o *otel.Observer) { o.Operation(ctx, event("open", "tools/call"), foil.OperationRecorded) },
+			[]string{"foil.operations {turn} foil.operation.status=recorded mcp.method.name=tools/call: 1"}},
 		{"store call", func(o *otel.Observer) {
 			o.StoreCall(ctx, foil.StoreCall{Store: "replay", Op: "use", Took: time.Second})
 		}, []string{"foil.store.duration s foil.store=replay foil.store.op=use: 1 in 1"}},
@@ -160,6 +166,7 @@ func TestCardinality(t *testing.T) {
 		o.Rejected(ctx, e, foil.Reason(s))
 		o.Failed(ctx, e, errors.New(s))
 		o.StoreCall(ctx, foil.StoreCall{Store: s, Op: s, Err: errors.New(s)})
+		o.Operation(ctx, e, foil.OperationStatus(s))
 		// Of a codec that names its keys without end.
 		e.KeyID = fmt.Sprint(i)
 		o.Sealed(ctx, e)
@@ -197,6 +204,7 @@ func TestConcurrent(t *testing.T) {
 				o.Rejected(ctx, e, foil.ReasonExpired)
 				o.Failed(ctx, e, errDisk)
 				o.StoreCall(ctx, foil.StoreCall{Store: "replay", Op: "use", Took: 1, Err: errDisk})
+				o.Operation(ctx, e, foil.OperationStarted)
 			}
 		})
 	}
@@ -207,6 +215,7 @@ func TestConcurrent(t *testing.T) {
 		"foil.rejected {refusal} foil.reason=expired mcp.method.name=tools/call",
 		"foil.failed {failure} foil.cause=internal foil.op=seal",
 		"foil.store.errors {call} foil.store=replay foil.store.op=use",
+		"foil.operations {turn} foil.operation.status=started mcp.method.name=tools/call",
 	} {
 		if want := fmt.Sprintf("%s: %d", name, callers*each); !slices.Contains(got, want) {
 			t.Errorf("want %s", want)
@@ -238,6 +247,10 @@ type refusingMeter struct{ noop.Meter }
 func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return refusingMeter{} }
 
 func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return nil, errDisk
+}
+
+func (refusingMeter) Int64ObservableGauge(string, ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
 	return nil, errDisk
 }
 

@@ -54,6 +54,8 @@ func TestSpanEvents(t *testing.T) {
 		o.Rejected(ctx, foil.Event{Op: "open", Method: "x"}, "y")
 		o.Failed(ctx, e, fmt.Errorf("%w: %w", foil.ErrUnavailable, errDisk))
 		o.StoreCall(ctx, foil.StoreCall{Store: "replay", Op: "use", Err: errDisk})
+		e.Op = "conclude"
+		o.Operation(ctx, e, foil.OperationSucceeded)
 	})
 	want := []string{
 		"foil.sealed mcp.method.name=tools/call foil.op=seal foil.flow=Zm9p foil.round=2",
@@ -61,6 +63,7 @@ func TestSpanEvents(t *testing.T) {
 		"foil.rejected mcp.method.name=tools/call foil.reason=replayed foil.op=open foil.flow=Zm9p foil.round=2",
 		"foil.rejected mcp.method.name=other foil.reason=other foil.op=open",
 		"foil.failed mcp.method.name=tools/call foil.cause=unavailable foil.op=open foil.flow=Zm9p foil.round=2",
+		"foil.operation mcp.method.name=tools/call foil.operation.status=succeeded foil.op=conclude foil.flow=Zm9p foil.round=2",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

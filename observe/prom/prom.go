@@ -9,6 +9,7 @@
 //	foil_opened_total{method}              counter    states opened: every check passed, and spent
 //	foil_rejected_total{method,reason}     counter    refusals that a client could have caused
 //	foil_failed_total{op,cause}            counter    failures of the server
+//	foil_operations_total{method,status}   counter    turns in the life of an operation, under Once: Settle
 //	foil_sealed_by_key_total{kid}          counter    states sealed under each key
 //	foil_token_bytes                       histogram  length of the tokens handed out
 //	foil_duration_seconds{op,outcome}      histogram  time of Seal and Open, stores included
@@ -19,11 +20,15 @@
 //
 //   - method: tools/call, prompts/get, resources/read; anything else is other.
 //   - reason: the text of a [foil.Reason]; a codec's own reasons are other.
-//   - op: seal, open or check; of a store use, ping, redeem or revoke.
+//   - op: seal, open, check or conclude; of a store use, attempt, ping, redeem,
+//     revoke, begin, get, step, renew, resume or finish.
 //   - cause: unavailable (a store or key source is away), canceled (the caller
 //     hung up), internal (a mistake in a handler or an option).
 //   - outcome: ok, rejected or failed.
-//   - store: replay or claimcheck.
+//   - status: started, resumed, succeeded, failed and lost (its outcome is
+//     unknown) of an operation itself; recorded, in_progress and unknown of
+//     requests for one that there is.
+//   - store: replay, claimcheck or ledger.
 //   - kid: the key's id as in tokens and logs; none for a codec that names no
 //     keys; other beyond 256 keys in the life of a process.
 //
@@ -31,10 +36,13 @@
 // token names. The counters with known labels are there from the start, at zero,
 // so that the first event counts as an increase.
 //
+// [Stores] adds gauges of what the stores hold.
+//
 // Alert on any increase of foil_rejected_total with the reason tampered or
-// replayed, on foil_failed_total with another cause than canceled, and on
-// foil_store_errors_total: while the replay store is away, nothing opens. What
-// each of them means is in docs/metrics.md.
+// replayed, on foil_operations_total with the status lost, on foil_failed_total
+// with another cause than canceled, and on foil_store_errors_total: while the
+// replay store or the ledger is away, nothing opens. What each of them means is in
+// docs/metrics.md.
 package prom
 
 import (
@@ -68,9 +76,9 @@ var (
 type Observer struct {
 	foil.NoObserver // for events of later versions
 
-	sealed, opened, rejected, failed, byKey, storeErrors *prometheus.CounterVec
-	duration, storeDuration                              *prometheus.HistogramVec
-	bytes                                                prometheus.Histogram
+	sealed, opened, rejected, failed, byKey, operations, storeErrors *prometheus.CounterVec
+	duration, storeDuration                                          *prometheus.HistogramVec
+	bytes                                                            prometheus.Histogram
 
 	keys labels.Keys
 }
@@ -100,11 +108,12 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 		}
 	}
 	o := &Observer{
-		sealed:   counter("sealed_total", "Request states sealed.", "method"),
-		opened:   counter("opened_total", "Request states opened: every check passed, and spent where single use is on.", "method"),
-		rejected: counter("rejected_total", "Refusals that a client could have caused.", "method", "reason"),
-		failed:   counter("failed_total", "Failures of the server: a part that is away, a caller that hung up, or a mistake.", "op", "cause"),
-		byKey:    counter("sealed_by_key_total", "Request states sealed under each key.", "kid"),
+		sealed:     counter("sealed_total", "Request states sealed.", "method"),
+		opened:     counter("opened_total", "Request states opened: every check passed, and spent where single use is on.", "method"),
+		rejected:   counter("rejected_total", "Refusals that a client could have caused.", "method", "reason"),
+		failed:     counter("failed_total", "Failures of the server: a part that is away, a caller that hung up, or a mistake.", "op", "cause"),
+		operations: counter("operations_total", "Turns in the life of an operation, and requests for one that there is.", "method", "status"),
+		byKey:      counter("sealed_by_key_total", "Request states sealed under each key.", "kid"),
 		bytes: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "token_bytes", Help: "Length of the tokens handed out.", Buckets: opt.SizeBuckets,
 		}),
@@ -113,7 +122,7 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 		storeErrors:   counter("store_errors_total", "Calls of a store that failed; a caller that hung up is none.", "store", "op"),
 	}
 	o.begin()
-	all := metrics{o.sealed, o.opened, o.rejected, o.failed, o.byKey, o.bytes, o.duration, o.storeDuration, o.storeErrors}
+	all := metrics{o.sealed, o.opened, o.rejected, o.failed, o.byKey, o.operations, o.bytes, o.duration, o.storeDuration, o.storeErrors}
 	if err := reg.Register(&all); err != nil {
 		return nil, fmt.Errorf("prom: register metrics: %w", err)
 	}
@@ -127,6 +136,9 @@ func (o *Observer) begin() {
 		o.opened.WithLabelValues(m)
 		for _, r := range labels.Reasons {
 			o.rejected.WithLabelValues(m, r)
+		}
+		for _, s := range labels.Statuses {
+			o.operations.WithLabelValues(m, s)
 		}
 	}
 	for _, op := range labels.Ops {
@@ -164,6 +176,11 @@ func (o *Observer) Rejected(_ context.Context, e foil.Event, reason foil.Reason)
 func (o *Observer) Failed(_ context.Context, e foil.Event, err error) {
 	o.failed.WithLabelValues(labels.Op(e.Op), labels.Cause(err)).Inc()
 	o.took(e, "failed")
+}
+
+// Operation counts a turn in the life of an operation.
+func (o *Observer) Operation(_ context.Context, e foil.Event, status foil.OperationStatus) {
+	o.operations.WithLabelValues(labels.Method(e.Method), labels.Status(status)).Inc()
 }
 
 // StoreCall counts a call of a store.

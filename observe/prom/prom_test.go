@@ -111,6 +111,12 @@ foil_token_bytes_count 1
 		{"mistake", func(o *prom.Observer) { o.Failed(ctx, event("seal", "tools/call"), errDisk) },
 			took("seal", "failed") + `foil_failed_total{cause="internal",op="seal"} 1
 `},
+		{"operation", func(o *prom.Observer) { o.Operation(ctx, event("open", "tools/call"), foil.OperationRecorded) },
+			`foil_operations_total{method="tools/call",status="recorded"} 1
+`},
+		{"ledger call", func(o *prom.Observer) {
+			o.StoreCall(ctx, foil.StoreCall{Store: "ledger", Op: "finish", Took: time.Second / 2})
+		}, store("ledger", "finish")},
 		{"store call", func(o *prom.Observer) {
 			o.StoreCall(ctx, foil.StoreCall{Store: "replay", Op: "use", Took: time.Second / 2})
 		}, store("replay", "use")},
@@ -144,6 +150,9 @@ func TestZeroes(t *testing.T) {
 		`foil_rejected_total{method="prompts/get",reason="replayed"} 0`,
 		`foil_failed_total{cause="unavailable",op="open"} 0`,
 		`foil_store_errors_total{op="use",store="replay"} 0`,
+		`foil_store_errors_total{op="attempt",store="replay"} 0`,
+		`foil_store_errors_total{op="begin",store="ledger"} 0`,
+		`foil_operations_total{method="tools/call",status="lost"} 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("%s is missing", want)
@@ -172,6 +181,7 @@ func TestCardinality(t *testing.T) {
 		o.Rejected(ctx, e, foil.Reason(s))
 		o.Failed(ctx, e, errors.New(s))
 		o.StoreCall(ctx, foil.StoreCall{Store: s, Op: s, Err: errors.New(s)})
+		o.Operation(ctx, e, foil.OperationStatus(s))
 		// Of a codec that names its keys without end.
 		e.KeyID = fmt.Sprint(i)
 		o.Sealed(ctx, e)
@@ -206,6 +216,7 @@ func TestConcurrent(t *testing.T) {
 				o.Rejected(ctx, e, foil.ReasonExpired)
 				o.Failed(ctx, e, errDisk)
 				o.StoreCall(ctx, foil.StoreCall{Store: "replay", Op: "use", Took: 1, Err: errDisk})
+				o.Operation(ctx, e, foil.OperationStarted)
 				if i%100 == 0 {
 					if _, err := reg.Gather(); err != nil {
 						t.Error(err)
@@ -219,7 +230,7 @@ func TestConcurrent(t *testing.T) {
 	for _, name := range []string{
 		`foil_sealed_total{method="tools/call"}`, `foil_opened_total{method="tools/call"}`,
 		`foil_rejected_total{method="tools/call",reason="expired"}`, `foil_failed_total{cause="internal",op="seal"}`,
-		`foil_store_errors_total{op="use",store="replay"}`,
+		`foil_store_errors_total{op="use",store="replay"}`, `foil_operations_total{method="tools/call",status="started"}`,
 	} {
 		if want := fmt.Sprintf("%s %d\n", name, callers*each); !strings.Contains(text, want) {
 			t.Errorf("want %s", want)

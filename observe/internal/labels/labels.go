@@ -18,7 +18,7 @@ const Other = "other"
 // The sets.
 var (
 	Methods = []string{foil.MethodToolsCall, foil.MethodPromptsGet, foil.MethodResourcesRead}
-	Ops     = []string{"seal", "open", "check"}
+	Ops     = []string{"seal", "open", "check", "conclude"}
 	Causes  = []string{"unavailable", "canceled", "internal"}
 	Reasons = []string{
 		string(foil.ReasonTooLarge), string(foil.ReasonAmbiguous), string(foil.ReasonMalformed),
@@ -28,18 +28,31 @@ var (
 		string(foil.ReasonPrincipal), string(foil.ReasonRound), string(foil.ReasonFlowExpired),
 		string(foil.ReasonReplayed), string(foil.ReasonAnswersChanged), string(foil.ReasonUnauthorized),
 	}
-	stores   = []string{"replay", "claimcheck"}
-	storeOps = []string{"use", "ping", "redeem", "revoke"}
+	Statuses = []string{
+		string(foil.OperationStarted), string(foil.OperationResumed), string(foil.OperationRecorded),
+		string(foil.OperationInProgress), string(foil.OperationUnknown),
+		string(foil.OperationSucceeded), string(foil.OperationFailed), string(foil.OperationLost),
+	}
+	stores   = []string{"replay", "claimcheck", "ledger"}
+	storeOps = []string{"use", "attempt", "ping", "redeem", "revoke", "begin", "get", "step", "renew", "resume", "finish"}
 )
 
 // StoreCalls are the calls that a Guard makes: store and operation.
-var StoreCalls = [][2]string{{"replay", "use"}, {"replay", "ping"}, {"claimcheck", "redeem"}, {"claimcheck", "revoke"}}
+var StoreCalls = [][2]string{
+	{"replay", "use"}, {"replay", "attempt"}, {"replay", "ping"},
+	{"claimcheck", "redeem"}, {"claimcheck", "revoke"},
+	{"ledger", "begin"}, {"ledger", "get"}, {"ledger", "step"}, {"ledger", "renew"},
+	{"ledger", "resume"}, {"ledger", "finish"}, {"ledger", "ping"},
+}
 
 // Method is one of Methods, or Other.
 func Method(s string) string { return in(Methods, s) }
 
 // Reason is one of Reasons, or Other: a codec may name reasons of its own.
 func Reason(r foil.Reason) string { return in(Reasons, string(r)) }
+
+// Status is one of Statuses, or Other.
+func Status(s foil.OperationStatus) string { return in(Statuses, string(s)) }
 
 // Op is one of Ops, or Other.
 func Op(s string) string { return in(Ops, s) }

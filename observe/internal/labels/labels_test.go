@@ -7,6 +7,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,33 +19,95 @@ import (
 	"github.com/foilmcp/foil/observe/internal/labels"
 )
 
-// Every reason that foil declares is in the set: a new one must not vanish
-// among the others.
-func TestReasonsAreComplete(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../../errors.go", nil, 0)
+// declared are the texts of the constants in a file of foil whose names begin with
+// prefix.
+func declared(t *testing.T, name, prefix string) (texts []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../../"+name, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var declared []string
 	ast.Inspect(file, func(n ast.Node) bool {
 		v, ok := n.(*ast.ValueSpec)
-		if !ok || len(v.Names) != 1 || len(v.Values) != 1 || !strings.HasPrefix(v.Names[0].Name, "Reason") {
+		if !ok || len(v.Names) != 1 || len(v.Values) != 1 || !strings.HasPrefix(v.Names[0].Name, prefix) {
 			return true
 		}
 		if lit, ok := v.Values[0].(*ast.BasicLit); ok {
-			s, err := strconv.Unquote(lit.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			declared = append(declared, s)
+			texts = append(texts, unquoted(t, lit))
 		}
 		return true
 	})
-	if len(declared) == 0 {
-		t.Fatal("no reasons found in errors.go")
+	if len(texts) == 0 {
+		t.Fatalf("no constants %s found in %s", prefix, name)
 	}
-	if diff := cmp.Diff(declared, labels.Reasons); diff != "" {
+	return texts
+}
+
+func unquoted(t *testing.T, lit *ast.BasicLit) string {
+	t.Helper()
+	s, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Every reason and status that foil declares is in its set: a new one must not
+// vanish among the others.
+func TestSetsAreComplete(t *testing.T) {
+	if diff := cmp.Diff(declared(t, "errors.go", "Reason"), labels.Reasons); diff != "" {
 		t.Errorf("-declared +labels\n%s", diff)
+	}
+	if diff := cmp.Diff(declared(t, "operation.go", "Operation"), labels.Statuses); diff != "" {
+		t.Errorf("-declared +labels\n%s", diff)
+	}
+}
+
+// So is every call of a store that foil makes.
+func TestStoreCallsAreComplete(t *testing.T) {
+	files, err := filepath.Glob("../../../*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := [][2]string{{"replay", "ping"}, {"ledger", "ping"}} // by the name of a health
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			c, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			var texts []string
+			for _, a := range c.Args {
+				if lit, ok := a.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					texts = append(texts, unquoted(t, lit))
+				}
+			}
+			switch f := c.Fun.(type) {
+			case *ast.SelectorExpr:
+				if f.Sel.Name == "storeCall" && len(texts) == 2 {
+					called = append(called, [2]string(texts))
+				}
+			case *ast.Ident:
+				if f.Name == "ledgerCall" && len(texts) == 1 {
+					called = append(called, [2]string{"ledger", texts[0]})
+				}
+			}
+			return true
+		})
+	}
+	inOrder := func(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) }
+	slices.SortFunc(called, inOrder)
+	want := slices.Clone(labels.StoreCalls)
+	slices.SortFunc(want, inOrder)
+	if diff := cmp.Diff(slices.Compact(called), want); diff != "" {
+		t.Errorf("-called +labels\n%s", diff)
 	}
 }
 
@@ -58,7 +122,10 @@ func TestClosedSets(t *testing.T) {
 		{labels.Reason(foil.ReasonReplayed), "replayed"},
 		{labels.Reason("a codec's own"), "other"},
 		{labels.Op("check"), "check"},
+		{labels.Op("conclude"), "conclude"},
 		{labels.Op("x"), "other"},
+		{labels.Status(foil.OperationRecorded), "recorded"},
+		{labels.Status("x"), "other"},
 		{labels.Store("replay"), "replay"},
 		{labels.Store("x"), "other"},
 		{labels.StoreOp("ping"), "ping"},
