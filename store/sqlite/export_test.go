@@ -37,6 +37,9 @@ func (s *Store) SetTimeout(d time.Duration) (restore func()) {
 	return func() { s.opts.Timeout = old }
 }
 
+// Life ends when Close begins.
+func (s *Store) Life() context.Context { return s.life }
+
 // SetMaxSteps changes how many steps an operation may have.
 func (s *Store) SetMaxSteps(n int) { s.steps = n }
 

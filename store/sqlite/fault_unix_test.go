@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,12 +17,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/replay"
 	"github.com/foilmcp/foil/store/sqlite"
 )
 
 func init() {
 	children["full"] = fullChild
+	children["full ledger"] = fullLedgerChild
 	children["readonly"] = readOnlyChild
 }
 
@@ -116,9 +119,99 @@ func fullChild(path string) error {
 	return s.Close()
 }
 
-func TestDiskFull(t *testing.T) {
+// fullLedgerChild lets files grow no further and says what becomes of operations
+// then and afterwards.
+func fullLedgerChild(path string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	ctx := context.Background()
+	s, err := sqlite.Open(ctx, path, &sqlite.Options{Timeout: time.Minute, PlainAtRest: true})
+	if err != nil {
+		return err
+	}
+	settle := func() (begun, done *ledger.Start, err error) {
+		st := newStart(time.Now())
+		_, started, err := s.Ledger().Begin(ctx, st)
+		if err != nil || !started {
+			return nil, nil, cmp.Or(err, errors.New("a fresh operation did not start"))
+		}
+		err = s.Ledger().Finish(ctx, st.ID, 1, ledger.Finish{State: ledger.Succeeded, Outcome: []byte("outcome")})
+		if err != nil {
+			return st, nil, err
+		}
+		return st, st, nil
+	}
+	var begun, done []*ledger.Start
+	failed := 0
+	try := func(n int) {
+		for range n {
+			b, d, err := settle()
+			if b != nil {
+				begun = append(begun, b)
+			}
+			if d != nil {
+				done = append(done, d)
+			}
+			if err != nil {
+				if failed == 0 {
+					fmt.Println("error:", err)
+				}
+				failed++
+			}
+		}
+	}
+	try(20)
+	if failed > 0 {
+		return errors.New("there was room")
+	}
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		return err
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	old := limit.Cur
+	for _, size := range []uint64{uint64(info.Size()) + 20_000, 4096} {
+		limit.Cur = size
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			return err
+		}
+		try(30)
+	}
+	if failed == 0 {
+		return errors.New("no call failed although the file could not grow")
+	}
+	if err := s.Ledger().Ping(ctx); err == nil {
+		return errors.New("Ping on a full disk = nil")
+	}
+	limit.Cur = old
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	for _, st := range begun {
+		if _, started, err := s.Ledger().Begin(ctx, st); started || err != nil {
+			return fmt.Errorf("what was begun before the disk was full: started %v, %w", started, err)
+		}
+	}
+	for _, st := range done {
+		if op, err := s.Ledger().Get(ctx, st.ID); err != nil || op.State != ledger.Succeeded || string(op.Outcome) != "outcome" {
+			return fmt.Errorf("what was done before the disk was full is not: %w", err)
+		}
+	}
+	if _, _, err := settle(); err != nil {
+		return fmt.Errorf("after the disk was full: %w", err)
+	}
+	fmt.Println("spent:", len(done))
+	return s.Close()
+}
+
+func TestDiskFull(t *testing.T)             { testDiskFull(t, "full") }
+func TestDiskFullOfOperations(t *testing.T) { testDiskFull(t, "full ledger") }
+
+func testDiskFull(t *testing.T, role string) {
 	path := filepath.Join(t.TempDir(), "foil.db")
-	cmd, _, out := child(t, "full", path)
+	cmd, _, out := child(t, role, path)
 	text, err := io.ReadAll(out)
 	if err != nil {
 		t.Fatal(err)
@@ -149,15 +242,35 @@ func TestFullIsErrFull(t *testing.T) {
 	t.Fatal("store was never full")
 }
 
+func TestFullOfHandles(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "foil.db"), nil)
+	fill(t, s)
+	for i := range 2000 {
+		err := s.Handles().Put(t.Context(), [32]byte{byte(i), byte(i >> 8)}, make([]byte, 100), time.Now().Add(time.Hour))
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, sqlite.ErrFull) || !strings.Contains(err.Error(), "disk is full") {
+			t.Fatalf("Put: %v; want ErrFull", err)
+		}
+		return
+	}
+	t.Fatal("store was never full")
+}
+
 // readOnlyChild prints what Open and Use say.
 func readOnlyChild(path string) error {
-	s, err := sqlite.Open(context.Background(), path, &sqlite.Options{Timeout: time.Minute})
+	s, err := sqlite.Open(context.Background(), path, &sqlite.Options{Timeout: time.Minute, PlainAtRest: true})
 	if err != nil {
 		fmt.Println("Open:", err)
 		return nil
 	}
 	first, err := s.Replay().Use(context.Background(), newID(), time.Now().Add(time.Hour))
 	fmt.Println("Use:", first, err)
+	if _, started, err := s.Ledger().Begin(context.Background(), newStart(time.Now())); started || err == nil {
+		fmt.Println("Begin:", started, err)
+		return errors.New("an operation started in a file that cannot be written")
+	}
 	return nil
 }
 

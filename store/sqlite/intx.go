@@ -190,7 +190,6 @@ func checkOpen(main string) error {
 	defer openStores.Unlock() // keeps the store from closing meanwhile
 	for s := range openStores.m {
 		if os.SameFile(info, s.file) {
-			s.lock.pin()
 			return s.shares(main)
 		}
 	}

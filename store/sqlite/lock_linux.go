@@ -53,17 +53,6 @@ func sysID(info os.FileInfo) (fileID, error) {
 type opened struct {
 	stores    int
 	all, free []*os.File
-	pinned    bool // others in the process have locks on the file too
-}
-
-// pin keeps the descriptors on the file open after its last store: a connection
-// of somebody else's, which InTx has seen, may outlive that.
-func (l *companionLock) pin() {
-	databases.Lock()
-	defer databases.Unlock()
-	if o := databases.m[l.id]; o != nil {
-		o.pinned = true
-	}
 }
 
 var databases = struct {
@@ -118,7 +107,7 @@ func (l *companionLock) giveBack() {
 	o := databases.m[l.id]
 	o.free = append(o.free, l.file)
 	o.stores--
-	if o.stores == 0 && !o.pinned {
+	if o.stores == 0 {
 		for _, f := range o.all {
 			_ = f.Close()
 		}

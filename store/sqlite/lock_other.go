@@ -15,4 +15,3 @@ type companionLock struct{}
 func (*companionLock) take(os.FileInfo, companions) error { return nil }
 func (*companionLock) drop()                              {}
 func (*companionLock) release()                           {}
-func (*companionLock) pin()                               {}

@@ -73,6 +73,13 @@ func raceID(i int) []byte {
 	return sum[:16]
 }
 
+// racer is a process that waits for its input to end.
+type racer struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
 // raceChild uses the same IDs as its siblings, each of its callers all of them,
 // and prints the number of an ID when it was first.
 func raceChild(path string) error {
@@ -112,15 +119,10 @@ func raceChild(path string) error {
 
 func TestProcessesRace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "foil.db")
-	type proc struct {
-		cmd *exec.Cmd
-		in  io.WriteCloser
-		out *bufio.Reader
-	}
-	var procs []proc
+	var procs []racer
 	for range raceProcesses { // they create the file together, too
 		cmd, in, out := child(t, "race", path)
-		procs = append(procs, proc{cmd, in, out})
+		procs = append(procs, racer{cmd, in, out})
 	}
 	for _, p := range procs {
 		if line, err := p.out.ReadString('\n'); line != "ready\n" {
