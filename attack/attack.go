@@ -9,7 +9,7 @@ import (
 
 // A Mode is how the Guard under attack is set, and which calls are attacked.
 type Mode struct {
-	Once    foil.Once    // Redeem or Off
+	Once    foil.Once    // Redeem, Off, Settle or Deferred
 	Without foil.Binding // bindings that are switched off
 	// Kind is the method of the calls that the attacks are on: tools/call if
 	// empty, prompts/get or resources/read. An attack that takes a token from
@@ -31,12 +31,14 @@ type Attack struct {
 
 	must    []string     // the verdicts that are right with everything on
 	off     string       // the verdict under Once: Off, if it differs
+	settle  []string     // the verdicts under Once: Settle, if they differ
 	binding foil.Binding // the one binding that stops it
 	without []string     // the verdicts with that binding off; accepted if nil
 	strict  bool         // refused as ambiguous arguments counts as refused
 	foreign bool         // so does an error of the server itself
 	// hidden says of kinds of calls why they cannot show the attack.
 	hidden map[string]string
+	unseen func(Mode) (reason string) // so for a mode; may be nil
 	// envelope: where there are no arguments, only members of the params are
 	// attacked, and a server may read one of them and never see the other.
 	envelope bool
@@ -53,6 +55,8 @@ func (a *Attack) Expect(m Mode) []string {
 		return []string{Accepted}
 	case m.Once == foil.Off && a.off != "":
 		return []string{a.off}
+	case m.Once == foil.Settle && a.settle != nil:
+		return slices.Clone(a.settle)
 	case a.envelope && m.kind() == foil.MethodResourcesRead:
 		return append(slices.Clone(a.must), NotVisible)
 	}
@@ -63,7 +67,7 @@ func (a *Attack) Expect(m Mode) []string {
 func Battery() []Attack {
 	return slices.Concat(
 		harmless(), integrity(), principals(), expiry(), requests(), parsing(), audience(), keys(),
-		replays(), rounds(), answers(), limits(), lookouts(), outages(), leak(),
+		replays(), settled(), rounds(), answers(), limits(), lookouts(), outages(), leak(),
 	)
 }
 

@@ -24,6 +24,7 @@ var required = []string{
 	"duplicate-key", "case-twin", "two-states",
 	"other-service", "retired-key", "unknown-key", "revoked-key",
 	"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "replay-alias", "decline-then-accept", "fork",
+	"answers-changed", "lost-answer",
 	"too-many-rounds", "past-deadline", "pre-answered", "reworded-question", "no-state",
 	"wrong-type", "oversize", "deep", "long-number",
 	"claim-theft", "oracle", "replay-swept", "store-down", "leak",
@@ -73,6 +74,21 @@ func TestExpect(t *testing.T) {
 		{"case-twin", Mode{Kind: foil.MethodResourcesRead}, "refused or not-visible"},
 		{"replay-swept", Mode{}, "refused or unavailable"},
 		{"store-down", Mode{Once: foil.Off}, "accepted"},
+		{"late", Mode{}, "refused"},
+		{"late", Mode{Once: foil.Settle}, "recorded"},
+		{"late", Mode{Once: foil.Settle, Without: foil.BindExpiry}, "accepted or unavailable"},
+		{"replay-5", Mode{Once: foil.Settle}, "recorded x4"},
+		{"replay-race", Mode{Once: foil.Settle}, "recorded x63"},
+		{"replay-5", Mode{Once: foil.Deferred}, "1 of 5"},
+		{"replay-after-restart", Mode{Once: foil.Settle}, "recorded"},
+		{"replay-alias", Mode{Once: foil.Settle}, "refused"},
+		{"fork", Mode{Once: foil.Settle}, "recorded"},
+		{"decline-then-accept", Mode{Once: foil.Settle}, "refused"},
+		{"answers-changed", Mode{Once: foil.Settle}, "refused"},
+		{"answers-changed", Mode{Once: foil.Off}, "accepted"},
+		{"lost-answer", Mode{Once: foil.Redeem}, "refused"},
+		{"lost-answer", Mode{Once: foil.Settle}, "recorded"},
+		{"lost-answer", Mode{Once: foil.Off}, "accepted"},
 	} {
 		if got := strings.Join(Named(test.name)[0].Expect(test.mode), " or "); got != test.want {
 			t.Errorf("%s in %+v: %q, want %q", test.name, test.mode, got, test.want)
@@ -97,6 +113,11 @@ func TestRead(t *testing.T) {
 		{`{"result":{"resultType":"complete","content":[]}}`, Accepted},
 		{`{"result":{"content":[]}}`, Accepted},
 		{`{"result":{"resultType":"input_required","requestState":"x","inputRequests":{}}}`, AskedAgain},
+		{`{"error":{"code":-32000,"message":"Operation in progress","data":{"reason":"operation_in_progress","retry_after_ms":200}}}`, inProgress},
+		{`{"error":{"code":-32000,"message":"Operation in progress","data":{"reason":"operation_in_progress"}}}`, serverError},
+		{`{"error":{"code":-32001,"message":"Operation in progress","data":{"reason":"operation_in_progress","retry_after_ms":200}}}`, serverError},
+		{`{"error":{"code":-32000,"message":"Operation outcome unknown","data":{"reason":"operation_unknown","flow":"x"}}}`, unknown},
+		{`{"error":{"code":-32000,"message":"Operation outcome unknown","data":{"reason":"operation_unknown"}}}`, serverError},
 		{`{"result":{"resultType":"task"}}`, unreadable},
 		{`{"jsonrpc":"2.0","id":1}`, unreadable},
 		{`nonsense`, unreadable},
@@ -114,6 +135,37 @@ func TestRead(t *testing.T) {
 	}
 	if got := read(&Reply{Status: 502, Body: []byte("bad gateway")}).kind; got != unreadable {
 		t.Errorf("a plain 502 is %q", got)
+	}
+}
+
+// TestRecorded tells a result told again from another one.
+func TestRecorded(t *testing.T) {
+	const done = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`
+	asked := func(token, more string) string {
+		return `{"jsonrpc":"2.0","id":1,"result":{"requestState":"` + token + `","resultType":"input_required","inputRequests":{}` + more + `}}`
+	}
+	for _, test := range []struct{ first, second, want string }{
+		{done, done, Recorded},
+		{done, `{"id":"other","jsonrpc":"2.0","result":{"resultType":"complete","content":[]}}`, Recorded},
+		{done, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[] }}`, retold},
+		{done, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`, retold},
+		{asked("v1.A", ""), asked("v1.B", ""), Recorded},
+		{asked("v1.A", ""), asked("v1.B", `,"content":null`), retold},
+		{asked("v1.A", ""), done, retold},
+	} {
+		b := &bout{Config: &Config{Mode: Mode{Once: foil.Settle}}, attack: &Attack{}, seen: &evidence{}}
+		req := &Request{Params: Members{M("requestState", `"v1.x"`)}}
+		if got := b.verdict(b.hear(req, &Reply{Body: []byte(test.first)})); got == Recorded || got == retold {
+			t.Errorf("the first time: %q", got)
+		}
+		if got := b.verdict(b.hear(req, &Reply{Body: []byte(test.second)})); got != test.want {
+			t.Errorf("%s\nafter %s\nis %q, want %q", test.second, test.first, got, test.want)
+		}
+		// For another token it is the first time.
+		req.Params = req.Params.Set("requestState", `"v1.y"`)
+		if got := b.verdict(b.hear(req, &Reply{Body: []byte(test.second)})); got == Recorded || got == retold {
+			t.Errorf("with another token: %q", got)
+		}
 	}
 }
 

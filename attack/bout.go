@@ -7,6 +7,8 @@ import (
 	"iter"
 	"slices"
 	"sync"
+
+	"github.com/foilmcp/foil"
 )
 
 // A bout is one attack being carried out.
@@ -20,7 +22,8 @@ type bout struct {
 	mu      sync.Mutex // the fields below; an attack may send from several goroutines
 	last    *Reply     // the reply that decides
 	notes   []string
-	secrets []string // what must not be shown
+	secrets []string          // what must not be shown
+	told    map[string][]byte // the first result, by the token that was presented
 }
 
 func (b *bout) note(format string, args ...any) {
@@ -43,10 +46,7 @@ func (b *bout) send(req *Request) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	o := read(r)
-	if o.token != "" {
-		b.hide("a token", o.token)
-	}
+	o := b.hear(req, r)
 	b.mu.Lock()
 	b.last = r
 	b.mu.Unlock()
@@ -58,6 +58,10 @@ func (b *bout) verdict(o outcome) string {
 	switch {
 	case o.kind == ambiguous && b.attack.strict, o.kind == serverError && b.attack.foreign:
 		return Refused
+	case b.Mode.Once == foil.Settle && o.again == same:
+		return Recorded
+	case b.Mode.Once == foil.Settle && o.again == differs:
+		return retold
 	}
 	return o.kind
 }
@@ -259,6 +263,7 @@ func (b *bout) play(v variant) (string, error) {
 		if finding != "" || err != nil {
 			return finding, err
 		}
+		return b.stays(f, req)
 	}
 	return verdict, nil
 }

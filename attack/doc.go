@@ -13,5 +13,16 @@
 // after a refusal the unchanged retry must still work, since a refused
 // presentation spends nothing.
 //
+// # Under Settle
+//
+// Where the server settles ([foil.Settle]) a token that is presented again with
+// the same answers gets its recorded outcome. The verdict is then "recorded": the
+// reply is the result of the first presentation, byte for byte but for the
+// JSON-RPC id and the state of a question, which is sealed anew; and nothing was
+// done again. Of n presentations of one token one is carried out and the others
+// are "recorded x4", "recorded x63". Who is told that the operation is in
+// progress asks again, and must get the outcome. Whatever is refused must stay
+// refused once there is an outcome to be told.
+//
 // The keys and logins in this package are for tests and demonstrations.
 package attack

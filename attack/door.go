@@ -51,10 +51,12 @@ type Writing struct {
 	Text []byte
 }
 
-// A Store is the store of spent tokens that the replicas share.
+// A Store is the store of spent tokens, or under Settle of operations, that the
+// replicas share.
 type Store interface {
 	// Sweep does what a replica does whose clock has passed until: it makes
-	// the store forget every ID that expired by then, and returns how many.
+	// the store forget every ID that expired by then, and every operation whose
+	// outcome need not be kept any longer, and returns how many.
 	Sweep(ctx context.Context, until time.Time) (forgotten int, err error)
 	// Outage takes the store away from all replicas until restore is called.
 	// Their calls must find no answer until they give up.

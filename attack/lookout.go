@@ -96,6 +96,19 @@ func (b *bout) causes() []variant {
 			}
 			return f, f.retry(), nil
 		}},
+		{what: "a spent token with other answers", make: func() (*flow, *Request, error) {
+			f, err := b.spend(0)
+			if err != nil {
+				return nil, nil, err
+			}
+			no, err := declined(f.questions)
+			if err != nil {
+				return nil, nil, err
+			}
+			req := f.retry()
+			req.Params = req.Params.Set("inputResponses", no)
+			return f, req, nil
+		}},
 	}
 }
 

@@ -16,6 +16,12 @@ func outages() []Attack {
 		{
 			Name: "replay-swept", Does: "the same token when its ID was forgotten by a replica whose clock is ahead", StoppedBy: "sweep mark",
 			must: []string{Refused, Unavailable}, off: Accepted, run: runSwept,
+			unseen: func(m Mode) string {
+				if m.Once == foil.Settle && m.Without.Has(foil.BindExpiry) {
+					return "without expiry tokens of tomorrow were carried out, and once those are forgotten every token of today is older than the mark"
+				}
+				return ""
+			},
 		},
 		{
 			Name: "store-down", Does: "presents states, good and forged, while the store is away", StoppedBy: "fail closed",
@@ -46,12 +52,21 @@ func runSwept(b *bout) (string, error) {
 	if v, err := b.honest(f); err != nil || v != Accepted {
 		return "", fmt.Errorf("the first presentation: %s %w", v, err)
 	}
-	forgotten, err := b.Store.Sweep(b.ctx, at.Add(b.Minter.ttl()+time.Second))
+	until := at.Add(b.Minter.ttl() + time.Second)
+	if b.Mode.Once == foil.Settle {
+		// An operation outlives its token, for whoever asks what became of it.
+		until = b.Minter.now().Add(foil.DefaultOutcomeRetention + foil.DefaultFlowLimit)
+	}
+	forgotten, err := b.Store.Sweep(b.ctx, until)
 	if err != nil {
 		return "", fmt.Errorf("sweep: %w", err)
 	}
 	if forgotten == 0 && b.Mode.Once != foil.Off {
 		return "", errors.New("the store forgot nothing: it is not that of the servers, or has been swept already")
+	}
+	// A token of the same millisecond as one that was forgotten is as old.
+	if err := b.pause(5 * time.Millisecond); err != nil {
+		return "", err
 	}
 	return b.again(f, 0)
 }
@@ -174,7 +189,11 @@ func (b *bout) recovers(f *flow, decided *Reply) (string, error) {
 	if o, err = b.patient(f, restored); err != nil {
 		return "", err
 	}
-	if v := b.verdict(o); v != Refused {
+	want := Refused
+	if b.Mode.Once == foil.Settle {
+		want = Recorded
+	}
+	if v := b.verdict(o); v != want {
 		return "unavailable, but when the store is back, twice: " + v, nil
 	}
 	if finding, err := b.did(f, 1); finding != "" || err != nil {
@@ -192,11 +211,20 @@ func (b *bout) patient(f *flow, since time.Time) (outcome, error) {
 		if err != nil || b.verdict(o) != Unavailable || time.Since(since) > recovery {
 			return o, err
 		}
-		pause := time.NewTimer(100 * time.Millisecond)
-		select {
-		case <-b.ctx.Done():
-		case <-pause.C:
+		if err := b.pause(100 * time.Millisecond); err != nil {
+			return o, err
 		}
-		pause.Stop()
+	}
+}
+
+// pause waits, unless the battery is over before.
+func (b *bout) pause(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-b.ctx.Done():
+		return b.ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }

@@ -3,6 +3,7 @@ package attack
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/foilmcp/foil"
 )
@@ -15,7 +16,7 @@ func replays() []Attack {
 	return []Attack{
 		{
 			Name: "replay-5", Does: "the same good request five times", StoppedBy: by,
-			must: []string{"1 of 5"}, off: "5 of 5",
+			must: []string{"1 of 5"}, settle: []string{settledRow(5)}, off: "5 of 5",
 			run: func(b *bout) (string, error) {
 				f, err := b.begin()
 				if err != nil {
@@ -34,12 +35,12 @@ func replays() []Attack {
 		},
 		{
 			Name: "replay-race", Does: fmt.Sprintf("%d at once, over all replicas", racers), StoppedBy: by,
-			must: []string{fmt.Sprintf("1 of %d", racers)}, off: fmt.Sprintf("%[1]d of %[1]d", racers),
+			must: []string{fmt.Sprintf("1 of %d", racers)}, settle: []string{settledRow(racers)}, off: fmt.Sprintf("%[1]d of %[1]d", racers),
 			run: runRace,
 		},
 		{
 			Name: "replay-other-replica", Does: "the same token again on another replica", StoppedBy: "shared store",
-			must: []string{Refused}, off: Accepted,
+			must: []string{Refused}, settle: []string{Recorded}, off: Accepted,
 			run: func(b *bout) (string, error) {
 				if b.Door.Replicas() < 2 {
 					return "", fmt.Errorf("there is one replica only")
@@ -53,7 +54,7 @@ func replays() []Attack {
 		},
 		{
 			Name: "replay-after-restart", Does: "the same token after the replica was killed and started again", StoppedBy: "durable store",
-			must: []string{Refused}, off: Accepted,
+			must: []string{Refused}, settle: []string{Recorded}, off: Accepted,
 			run: func(b *bout) (string, error) {
 				crash, ok := b.Door.(Crasher)
 				if !ok {
@@ -85,19 +86,21 @@ func replays() []Attack {
 		},
 		{
 			Name: "fork", Does: "presents round 1 again after round 2 was minted", StoppedBy: by,
-			must: []string{Refused}, off: Accepted, run: runFork,
+			must: []string{Refused}, settle: []string{Recorded}, off: Accepted, run: runFork,
 		},
 	}
 }
 
 // tally counts the presentations that were accepted.
 func (b *bout) tally(f *flow, kinds []string) (string, error) {
-	accepted, other := 0, ""
+	accepted, recorded, other := 0, 0, ""
 	for _, k := range kinds {
-		switch k {
-		case Accepted:
+		switch {
+		case k == Accepted:
 			accepted++
-		case Refused:
+		case k == Recorded:
+			recorded++
+		case k == Refused && b.Mode.Once != foil.Settle:
 		default:
 			other = k
 		}
@@ -116,7 +119,10 @@ func (b *bout) tally(f *flow, kinds []string) (string, error) {
 		}
 		return got, nil
 	}
-	if n != accepted {
+	if b.Mode.Once == foil.Settle {
+		got = fmt.Sprintf("%s x%d", Recorded, recorded)
+	}
+	if n != accepted || n != 1 {
 		return fmt.Sprintf("%s, acted %s", got, times(n)), nil
 	}
 	return got, nil
@@ -147,7 +153,7 @@ func runRace(b *bout) (string, error) {
 			if errs[i] = err; err != nil {
 				return
 			}
-			kinds[i], replicas[i] = b.verdict(read(r)), r.Replica
+			kinds[i], replicas[i] = b.verdict(b.hear(req, r)), r.Replica
 			if kinds[i] != Accepted {
 				b.mu.Lock()
 				b.last = r
@@ -159,6 +165,11 @@ func runRace(b *bout) (string, error) {
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
+			return "", err
+		}
+	}
+	if b.Mode.Once == foil.Settle {
+		if err := b.askLater(f, kinds); err != nil {
 			return "", err
 		}
 	}
@@ -201,8 +212,8 @@ func (b *bout) again(f *flow, replica int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("count what was done: %w", err)
 	}
-	if v == Refused && n != 1 {
-		return fmt.Sprintf("refused, but acted %s", times(n)), nil
+	if (v == Refused || v == Recorded) && n != 1 {
+		return fmt.Sprintf("%s, but acted %s", v, times(n)), nil
 	}
 	if v == Accepted {
 		b.note("the tool acted %s", times(n))
@@ -296,6 +307,9 @@ func runFork(b *bout) (string, error) {
 		return "", err
 	}
 	v := b.verdict(o)
+	if v == Recorded {
+		return b.copies(one, &two, o)
+	}
 	if v == AskedAgain {
 		// The fork lives; its own round 2 shows how far it gets.
 		branch := *one
@@ -318,4 +332,69 @@ func runFork(b *bout) (string, error) {
 		return finding, err
 	}
 	return Refused, nil
+}
+
+// askLater asks again for those who were told that the operation is in progress,
+// which is honest, until each was told the outcome.
+func (b *bout) askLater(f *flow, kinds []string) error {
+	early := 0
+	for i, k := range kinds {
+		if k != inProgress {
+			continue
+		}
+		early++
+		for since := time.Now(); kinds[i] == inProgress && time.Since(since) < recovery; {
+			if err := b.pause(100 * time.Millisecond); err != nil {
+				return err
+			}
+			o, err := b.send(f.retry())
+			if err != nil {
+				return err
+			}
+			kinds[i] = b.verdict(o)
+		}
+	}
+	if early > 0 {
+		b.note("%d were told first that it is in progress", early)
+	}
+	return nil
+}
+
+// copies goes on with a question that went out twice: the copies are one round,
+// and whichever is answered first counts.
+func (b *bout) copies(one, two *flow, again outcome) (string, error) {
+	copied := *two
+	if err := b.asked(&copied, again); err != nil {
+		return "", err
+	}
+	decided := b.last
+	if copied.token == two.token {
+		return "recorded, but the state is not sealed anew", nil
+	}
+	no, err := declined(one.questions)
+	if err != nil {
+		return "", err
+	}
+	other := one.retry()
+	other.Params = other.Params.Set("inputResponses", no)
+	o, err := b.send(other)
+	if err != nil {
+		return "", err
+	}
+	if v := b.verdict(o); v != Refused {
+		return "recorded, but with other answers: " + v, nil
+	}
+	if finding, err := b.did(two, 0); finding != "" || err != nil {
+		return "recorded, but " + finding, err
+	}
+	if v, err := b.honest(&copied); err != nil || v != Accepted {
+		return "recorded, but then the copy: " + v, err
+	}
+	b.told[quote(two.token)] = b.told[quote(copied.token)]
+	if v, err := b.again(two, 0); err != nil || v != Recorded {
+		return "recorded, but then the first one beside its copy: " + v, err
+	}
+	b.last = decided
+	b.note("the question is the same round, sealed anew; both copies led to one execution")
+	return Recorded, nil
 }

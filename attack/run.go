@@ -98,6 +98,11 @@ func hides(cfg *Config, a *Attack) string {
 	if reason := a.hidden[cfg.Mode.kind()]; reason != "" {
 		return reason
 	}
+	if a.unseen != nil {
+		if reason := a.unseen(cfg.Mode); reason != "" {
+			return reason
+		}
+	}
 	if blind, ok := cfg.Door.(Blind); ok {
 		return blind.Blind(a.Name, cfg.Mode.kind())
 	}

@@ -10,14 +10,17 @@ import (
 )
 
 // The verdicts. Attacks that present one token several times have "1 of 5" and
-// the like. Everything else that a row says is a finding in words, and is not as
-// expected.
+// the like, and "recorded x4" where all but one were [Recorded]. Everything else
+// that a row says is a finding in words, and is not as expected.
 const (
 	// Accepted: the call ran to its end.
 	Accepted = "accepted"
 	// Refused: the reply was exactly the frozen error, or for the attacks on
 	// parsing that of ambiguous arguments.
 	Refused = "refused"
+	// Recorded: the reply was the result that the first presentation got, byte
+	// for byte but for the JSON-RPC id and a fresh state, and nothing was done.
+	Recorded = "recorded"
 	// AskedAgain: the server asked its question anew and did nothing.
 	AskedAgain = "asked-again"
 	// Unavailable: the reply was the frozen error of a system failure.
@@ -33,6 +36,9 @@ const (
 	ambiguous   = "refused as ambiguous arguments"
 	serverError = "the server's own error"
 	unreadable  = "no JSON-RPC reply"
+	inProgress  = "told that the operation is in progress"
+	unknown     = "told that the operation's outcome is unknown"
+	retold      = "told another result than the first time"
 )
 
 // An outcome is a reply that has been read.
@@ -41,6 +47,8 @@ type outcome struct {
 	reply     *Reply
 	questions json.RawMessage
 	token     string
+	told      []byte // the result without its state; nil for an error
+	again     repeat
 }
 
 var frozen = []struct {
@@ -72,6 +80,9 @@ func read(r *Reply) outcome {
 				o.kind = f.kind
 			}
 		}
+		if kind := operation(msg.Error); kind != "" {
+			o.kind = kind
+		}
 		return o
 	}
 	var res struct {
@@ -82,6 +93,7 @@ func read(r *Reply) outcome {
 	if msg.Result == nil || json.Unmarshal(msg.Result, &res) != nil {
 		return o
 	}
+	o.told = stateless(msg.Result, res.Token)
 	switch res.Type {
 	case "input_required":
 		o.kind, o.questions, o.token = AskedAgain, res.Questions, res.Token

@@ -17,6 +17,7 @@ import (
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/attack"
 	"github.com/foilmcp/foil/internal/canonjson"
+	"github.com/foilmcp/foil/ledger"
 )
 
 // A Door is replicas of the little server, each with a Guard of its own. It is
@@ -107,15 +108,16 @@ func (d *Door) Send(ctx context.Context, req *attack.Request) (*attack.Reply, er
 	if !ok {
 		return nil, errors.New("guarddoor: unknown login")
 	}
-	result, err := d.call(ctx, g, req.Method, []byte(req.Params.JSON()), login)
+	r, err := d.call(ctx, g, req.Method, []byte(req.Params.JSON()), login)
 	id := req.ID
 	if id == "" {
 		id = "1"
 	}
 	msg := map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id)}
-	if msg["result"] = result; err != nil {
-		delete(msg, "result")
-		msg["error"] = foil.Wire(err)
+	if err != nil {
+		msg["error"] = wireOf(err)
+	} else {
+		msg["result"] = r.text()
 	}
 	body, err := json.Marshal(msg)
 	if err != nil {
@@ -155,7 +157,7 @@ func text(raw []byte) (string, error) {
 type state struct{ Step int }
 
 // call is the server: it asks, and acts when it was told to.
-func (d *Door) call(ctx context.Context, g *foil.Guard, method string, raw []byte, who attack.Login) (any, error) {
+func (d *Door) call(ctx context.Context, g *foil.Guard, method string, raw []byte, who attack.Login) (*reply, error) {
 	p, err := params(raw)
 	if err != nil {
 		return nil, err
@@ -183,14 +185,44 @@ func (d *Door) call(ctx context.Context, g *foil.Guard, method string, raw []byt
 	if err != nil {
 		return nil, err
 	}
+	if r, ok := o.Recorded(); ok {
+		return retell(r)
+	}
+	return d.execute(ctx, g, req, o)
+}
+
+// execute calls the handler and tells the Guard how it ended.
+func (d *Door) execute(ctx context.Context, g *foil.Guard, req foil.Request, o *foil.Opened) (*reply, error) {
+	its, err := o.Dispatch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := d.answered(its, g, req, o)
+	var end foil.Conclusion
+	if err != nil {
+		// The handler acts last of all, so none of its errors comes after it.
+		end.Err = ledger.NoEffect(err)
+		if end.Result, err = json.Marshal(foil.Wire(err)); err != nil {
+			return nil, err
+		}
+		err = end.Err
+	} else {
+		end.Result, end.Asks = r.result, r.token != ""
+	}
+	if e := o.Conclude(ctx, end); e != nil {
+		return nil, e
+	}
+	return r, err
+}
+
+func (d *Door) answered(ctx context.Context, g *foil.Guard, req foil.Request, o *foil.Opened) (*reply, error) {
 	var s state
 	if err := json.Unmarshal([]byte(o.State()), &s); err != nil {
 		return nil, fmt.Errorf("guarddoor: own state: %w", err)
 	}
-	return d.answered(ctx, g, req, s, o)
-}
-
-func (d *Door) answered(ctx context.Context, g *foil.Guard, req foil.Request, s state, o *foil.Opened) (any, error) {
+	if err := o.Redeem(ctx, nil); err != nil {
+		return nil, err
+	}
 	what, acts := subject(&req)
 	for last := rounds(what); ; s.Step++ {
 		key, q := question(s.Step)
@@ -200,7 +232,7 @@ func (d *Door) answered(ctx context.Context, g *foil.Guard, req foil.Request, s 
 		}
 		var answer struct{ Action string }
 		if err := json.Unmarshal(raw, &answer); err != nil || answer.Action != "accept" {
-			return complete("nothing was done"), nil
+			return complete("nothing was done")
 		}
 		if s.Step >= last {
 			break
@@ -211,11 +243,7 @@ func (d *Door) answered(ctx context.Context, g *foil.Guard, req foil.Request, s 
 		d.acted[what]++
 		d.mu.Unlock()
 	}
-	return complete("done"), nil
-}
-
-func complete(what string) any {
-	return map[string]any{"resultType": "complete", "content": []any{map[string]string{"type": "text", "text": what}}}
+	return complete("done")
 }
 
 // question is what the server asks at a step.
@@ -224,7 +252,7 @@ func question(step int) (key string, request []byte) {
 	return key, fmt.Appendf(nil, `{"method":"elicitation/create","params":{"mode":"form","message":"Do it? (%d)","requestedSchema":{"type":"object","properties":{}}}}`, step)
 }
 
-func ask(ctx context.Context, g *foil.Guard, req foil.Request, s state, prev *foil.Opened) (any, error) {
+func ask(ctx context.Context, g *foil.Guard, req foil.Request, s state, prev *foil.Opened) (*reply, error) {
 	key, q := question(s.Step)
 	questions, err := json.Marshal(map[string]json.RawMessage{key: q})
 	if err != nil {
@@ -238,5 +266,6 @@ func ask(ctx context.Context, g *foil.Guard, req foil.Request, s state, prev *fo
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"resultType": "input_required", "inputRequests": json.RawMessage(questions), "requestState": token, "content": nil}, nil
+	result, err := json.Marshal(map[string]any{"resultType": "input_required", "inputRequests": json.RawMessage(questions), "content": nil})
+	return &reply{result, token}, err
 }

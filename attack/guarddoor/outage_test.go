@@ -46,6 +46,7 @@ func TestNamesStore(t *testing.T) {
 		{"store-down", func(s replay.Store) replay.Store { return trusting{s} }},
 	} {
 		t.Run(test.want, func(t *testing.T) {
+			t.Parallel()
 			var red []string
 			for _, r := range run(t, siteOf(t, attack.AESGCM, attack.Mode{Once: foil.Redeem}, nil, test.wrap), rows) {
 				if !r.OK {
