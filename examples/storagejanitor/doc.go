@@ -17,6 +17,9 @@
 //	janitor.Register(server)
 //	server.AddReceivingMiddleware(mcpsdk.Protect(guard, nil))
 //
+// With a ledger and [SettlePolicy] the retry of a purge that was cut off finishes
+// it: each deletion is a step that is written down.
+//
 // With Options.PlanInState the list is in the state instead, for servers whose
 // states may be read; it is then as short as a token has to be.
 //
