@@ -59,15 +59,18 @@ func TestMemoryConformance(t *testing.T) {
 	})
 }
 
-// TestMemoryByServerClock runs what the suite does where it cannot move the
-// clock, as with a server.
-func TestMemoryByServerClock(t *testing.T) {
-	ledgertest.Run(t, func(*testing.T) *ledgertest.Harness {
-		h := memoryHarness(ledger.MemoryOptions{})
-		m := ledger.NewMemory(&ledger.MemoryOptions{MaxOperations: 900, Skew: 10 * time.Millisecond})
-		h.Store, h.Skew, h.Now, h.Advance, h.NoClock = m, 10*time.Millisecond, nil, nil, true
-		h.Sweep = func(ctx context.Context) error { _, err := m.Sweep(ctx); return err }
-		h.MaxSteps, h.ManySteps = 0, true
-		return h
-	})
+// serverHarness is a store whose clock the suite cannot move, as with a server.
+func serverHarness(*testing.T) *ledgertest.Harness {
+	h := memoryHarness(ledger.MemoryOptions{})
+	m := ledger.NewMemory(&ledger.MemoryOptions{MaxOperations: 900, Skew: 10 * time.Millisecond})
+	h.Store, h.Skew, h.Now, h.Advance, h.NoClock = m, 10*time.Millisecond, nil, nil, true
+	h.Sweep = func(ctx context.Context) error { _, err := m.Sweep(ctx); return err }
+	h.MaxSteps, h.ManySteps = 0, true
+	return h
+}
+
+func TestMemoryByServerClock(t *testing.T) { ledgertest.Run(t, serverHarness) }
+
+func TestMemoryModel(t *testing.T) {
+	ledgertest.Model(t, func(*testing.T) *ledgertest.Harness { return memoryHarness(ledger.MemoryOptions{}) })
 }

@@ -1,6 +1,8 @@
 package ledgertest_test
 
 import (
+	"errors"
+	"flag"
 	"testing"
 	"time"
 
@@ -229,6 +231,32 @@ func newHarness(fault string) *ledgertest.Harness {
 func TestFaulty(t *testing.T) {
 	fault := faulttest.Fault() // none: the suite can be passed in full
 	ledgertest.Run(t, func(*testing.T) *ledgertest.Harness { return newHarness(fault) })
+	t.Run("model", func(t *testing.T) {
+		// It is to fail, and nobody reads why.
+		if err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "0s")); err != nil {
+			t.Fatal(err)
+		}
+		ledgertest.Model(t, func(*testing.T) *ledgertest.Harness { return newHarness(fault) })
+	})
 }
 
-func TestSuiteFindsEveryFault(t *testing.T) { faulttest.Find(t, faults) }
+// modelled are faults that the model finds too.
+var modelled = []string{
+	"begins twice", "drops the principal", "lease never runs out", "lapse is written",
+	"renew refuses what lapsed", "renew by any fence", "renew does nothing", "renew revives what is declared unknown",
+	"resume keeps the fence", "resume takes what is executing", "resume returns no steps", "step by any fence",
+	"steps by name", "step keeps its first fence", "done step runs again", "step ends twice", "step needs a beginning",
+	"finish by any fence", "finish overwrites", "unknown overwrites", "same state is the same", "finish again is fenced",
+	"finish again keeps longer", "late finish is fenced", "declared unknown is final", "declared unknown is an end",
+	"empty outcome is nil", "nil outcome is empty", "resolve keeps the fence", "resolve by any fence", "drops the note",
+	"resolve ends what is executing", "finish overrules the operator", "kept by Keep alone", "kept by retention alone",
+	"ignores the skew", "never forgets", "no mark", "list ignores the state", "list ignores the flow",
+	"list has outcomes", "cursor is a time", "ends after a page", "absent is not fenced",
+}
+
+func TestSuiteFindsEveryFault(t *testing.T) {
+	for _, fault := range modelled {
+		faults[fault] = append(faults[fault], "model")
+	}
+	faulttest.Find(t, faults)
+}
