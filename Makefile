@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GO ?= go
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 # What is worth the race detector's time.
-RACE = . ./aesgcm ./attack/... ./claimcheck/... ./examples/... ./internal/claims ./internal/ringtable ./keyring/... ./mcpsdk ./observe/... ./replay/... ./signed ./store/...
+RACE = . ./aesgcm ./atrest ./attack/... ./claimcheck/... ./examples/... ./handle/... ./internal/claims ./internal/ringtable ./keyring/... ./ledger/... ./mcpsdk ./observe/... ./replay/... ./signed ./store/...
 
 .PHONY: help
 help: ## List the targets
@@ -49,3 +49,11 @@ fuzz: ## Fuzz every target, each for FUZZTIME (default 5m)
 .PHONY: bench
 bench: ## Measure side by side with other ways to seal a state, and print the ratios
 	cd bench && $(GO) run ./ratios
+
+.PHONY: bench-stores
+bench-stores: ## Measure the stores side by side, and write the table of docs/stores.md
+	cd bench && $(GO) test -v -timeout 30m ./stores -run '^TestTable$$' -args -table -write ../../docs/stores.md
+
+.PHONY: bench-live
+bench-live: ## Measure a SQLite file with ten million live IDs (4 GB of disk), and write docs/stores.md
+	cd bench && $(GO) test -v -timeout 60m ./stores -run '^TestLive$$' -args -live 10000000 -write ../../docs/stores.md

@@ -33,6 +33,9 @@ missing() {
 
 have go || { echo "setup: Go 1.26 is missing; see https://go.dev/dl" >&2; exit 1; }
 have gcc || install gcc libc6-dev || missing "a C compiler" "'make race' cannot run" "apt-get install gcc libc6-dev"
+have redis-server || install redis-server || missing "redis-server" "store/redis is not tested" "apt-get install redis-server"
+postgres() { have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; }
+postgres || install postgresql || missing "PostgreSQL" "store/postgres is not tested" "apt-get install postgresql"
 have python3 || install python3 python3-venv || true
 if ! have python3; then
 	missing "python3" "nothing is compared with the Python SDK" "apt-get install python3 python3-venv"
