@@ -18,6 +18,11 @@
 // tokens and an audience, or is told by name to do without. A memory store is
 // accepted only with keys that die with the process.
 //
+// How often a state may be presented is [Once]: by default it is spent before the
+// handler runs. With [Settle] what became of it is recorded, so that a lost answer
+// is told again and a crash leaves nobody guessing; whoever calls Open then calls
+// [Opened.Dispatch] before its handler and [Opened.Conclude] after it.
+//
 // Every failure that a client could have caused matches [ErrInvalid] and looks
 // alike to the client ([Wire]); the [Reason] is for logs and metrics.
 //
