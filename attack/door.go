@@ -30,7 +30,7 @@ type Crasher interface {
 	Start(ctx context.Context, replica int) error
 }
 
-// A Blind door says of an attack on one kind of call why it cannot see it, or "".
+// A Blind door, or [Store], says of an attack on one kind of call why it cannot see it, or "".
 // The row is then not-visible, and that is as expected: what a door may hide is
 // for its own tests to say.
 type Blind interface {

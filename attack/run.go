@@ -93,7 +93,8 @@ func fight(ctx context.Context, cfg *Config, a *Attack, seen *evidence) Result {
 	return res
 }
 
-// hides says why an attack cannot be seen: by calls of this kind, or by this door.
+// hides says why an attack cannot be seen: by calls of this kind, in this mode, at
+// this door, or with this store.
 func hides(cfg *Config, a *Attack) string {
 	if reason := a.hidden[cfg.Mode.kind()]; reason != "" {
 		return reason
@@ -103,8 +104,12 @@ func hides(cfg *Config, a *Attack) string {
 			return reason
 		}
 	}
-	if blind, ok := cfg.Door.(Blind); ok {
-		return blind.Blind(a.Name, cfg.Mode.kind())
+	for _, seam := range []any{cfg.Door, cfg.Store} {
+		if blind, ok := seam.(Blind); ok {
+			if reason := blind.Blind(a.Name, cfg.Mode.kind()); reason != "" {
+				return reason
+			}
+		}
 	}
 	return ""
 }

@@ -28,7 +28,7 @@ func (f File) Sweep(ctx context.Context, until time.Time) (forgotten int, err er
 		return 0, fmt.Errorf("storefile: %w", err)
 	}
 	swept, err := s.Sweep(ctx)
-	return int(swept.Spent), errors.Join(err, s.Close())
+	return int(swept.Spent + swept.Operations), errors.Join(err, s.Close())
 }
 
 // Outage takes SQLite's write lock and keeps it: no other process can write,

@@ -12,7 +12,7 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/attack"
-	"github.com/foilmcp/foil/attack/storefile"
+	"github.com/foilmcp/foil/store/dsn"
 )
 
 // demoFlags are the flags of foil demo.
@@ -42,6 +42,12 @@ Streamable HTTP (MCP 2026-07-28). Its replicas are processes of this program on
 loopback ports; they share a key ring and one SQLite file, and requests go to
 them in turn. Everything is in a temporary directory and is gone afterwards.
 
+With --store the replicas share that store instead, and what they write stays
+in it. One attack takes the store away for some seconds, from all of its users:
+name none that others use. The tables of PostgreSQL are created, in the schema
+foil; what is parked or recorded in any store is sealed under a key that ends
+with the demo.
+
 Each line tells the attack, what came of it, and the layer that stops it. A
 retry that is refused must spend nothing: after each refusal the honest retry is
 presented, and has to work.
@@ -49,10 +55,12 @@ presented, and has to work.
 Exit codes: 0 all as expected, 1 not, 2 usage, 3 system failure.`,
 		Example: `  foil demo
   foil demo --once off            # what binding and expiry alone let through
+  foil demo --once settle         # a lost answer is told again, and executes nothing
   foil demo --without principal   # what gets through when a binding is off
   foil demo --codec signed        # states that the client can read
   foil demo --replicas 3 --json
   foil demo --store sqlite:/tmp/spent.db
+  foil demo --once settle --store postgres://demo@localhost/demo
   foil demo --serve               # keep the server up for a client of your own`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -65,11 +73,11 @@ Exit codes: 0 all as expected, 1 not, 2 usage, 3 system failure.`,
 	}
 	fl := c.Flags()
 	fl.IntVar(&f.replicas, "replicas", 2, "number of server processes, from 2 (1 with --serve)")
-	fl.StringVar(&f.once, "once", "redeem", "single use: redeem, or off to see what passes without it")
-	_ = c.RegisterFlagCompletionFunc("once", cobra.FixedCompletions([]string{"redeem", "off"}, cobra.ShellCompDirectiveNoFileComp))
+	fl.StringVar(&f.once, "once", "redeem", "single use: redeem, settle to record outcomes, or off to see what passes without it")
+	_ = c.RegisterFlagCompletionFunc("once", cobra.FixedCompletions([]string{"redeem", "settle", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	fl.StringVar(&f.without, "without", "", "bindings to switch off, to see what gets through: principal,expiry,request,audience,questions")
 	f.codec.add(c)
-	fl.StringVar(&f.store, "store", "", "store of spent states, sqlite:FILE; by default one in a temporary directory")
+	fl.StringVar(&f.store, "store", "", "store that the replicas share, "+dsn.Forms+"; by default a SQLite file in a temporary directory")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.serve, "serve", false, "attack nothing: stay up and print how to connect a client")
 	c.AddCommand(newDemoReplicaCmd())
@@ -87,6 +95,9 @@ func (f *demoFlags) check() (mode attack.Mode, store string, err error) {
 	if mode.Without, err = foil.ParseBindings(f.without); err != nil {
 		return no("--without: %s", strings.TrimPrefix(err.Error(), "foil: "))
 	}
+	if mode.Once == foil.Deferred {
+		return no("--once deferred: the state is then spent in the tool's own database transaction, and the demo's tool deletes files: use redeem, settle or off")
+	}
 	least := 2
 	if f.serve {
 		least = 1
@@ -97,15 +108,17 @@ func (f *demoFlags) check() (mode attack.Mode, store string, err error) {
 	if f.json && f.serve {
 		return no("--json and --serve exclude each other: --serve has no results")
 	}
-	kind, file, _ := strings.Cut(f.store, ":")
 	switch {
 	case f.store == "":
-	case kind == "memory":
-		return no("--store memory: a memory of spent states dies with its process and is not seen by the other replicas, so a state could be replayed after a restart or elsewhere: use sqlite:FILE, or leave it out")
-	case kind != "sqlite" || file == "":
-		return no("--store is sqlite:FILE, not %q", f.store)
+	case f.store == "memory" || strings.HasPrefix(f.store, "memory:"):
+		return no("--store memory: a memory of spent states dies with its process and is not seen by the other replicas, so a state could be replayed after a restart or elsewhere: use %s, or leave it out", dsn.Forms)
+	default:
+		// What was given may hold a password.
+		if _, err := dsn.Backend(f.store); err != nil {
+			return no("--store is %s", dsn.Forms)
+		}
 	}
-	return mode, file, nil
+	return mode, f.store, nil
 }
 
 func runDemo(c *cobra.Command, f *demoFlags, mode attack.Mode, store string) (err error) {
@@ -134,12 +147,12 @@ func runDemo(c *cobra.Command, f *demoFlags, mode attack.Mode, store string) (er
 		return interrupted(ctx, err)
 	}
 	show.introduce(in)
-	if err := show.start(f.replicas, mode, f.codec.tokenFormat); err != nil {
+	if err := show.start(f.replicas, mode, f.codec.tokenFormat, fleet.order.backend()); err != nil {
 		return err
 	}
 	attacks := attack.Battery()
 	results, err := attack.Run(ctx, &attack.Config{
-		Door: fleet, App: fleet.bucket, Minter: fleet.minter, Logs: fleet, Store: storefile.File(fleet.order.Store), Mode: mode,
+		Door: fleet, App: fleet.bucket, Minter: fleet.minter, Logs: fleet, Store: fleet.order.seam(), Mode: mode,
 		Progress: show.progress(len(attacks)),
 	}, attacks)
 	if err != nil {

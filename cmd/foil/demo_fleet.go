@@ -18,7 +18,7 @@ import (
 
 	"github.com/foilmcp/foil/attack"
 	"github.com/foilmcp/foil/attack/httpdoor"
-	"github.com/foilmcp/foil/store/sqlite"
+	"github.com/foilmcp/foil/store/dsn"
 )
 
 // A demoFleet is the replicas of the demo, as processes, and the files that they
@@ -65,12 +65,12 @@ func startFleet(ctx context.Context, n int, mode attack.Mode, format *tokenForma
 		}
 	}()
 	f.order = replicaOrder{Scratch: f.dir, Debug: stderr == nil, demoSetup: demoSetup{
-		Ring: filepath.Join(f.dir, "ring.json"), Store: store, Bucket: filepath.Join(f.dir, "bucket"),
+		Ring: filepath.Join(f.dir, "ring.json"), Storage: filepath.Join(f.dir, "storage.json"), Store: store, Bucket: filepath.Join(f.dir, "bucket"),
 		Once: mode.Once.String(), Without: mode.Without.String(),
 		Codec: format.name,
 	}}
 	if store == "" {
-		f.order.Store = filepath.Join(f.dir, "store.db")
+		f.order.Store = dsn.SQLite + ":" + filepath.Join(f.dir, "store.db")
 	}
 	document, minter, err := attack.NewRingFor(time.Now(), format.attack)
 	if err != nil {
@@ -84,13 +84,7 @@ func startFleet(ctx context.Context, n int, mode attack.Mode, format *tokenForma
 	if err := os.Mkdir(f.order.Bucket, 0o700); err != nil {
 		return f, err
 	}
-	// Made here once: the replicas find it ready, and what is wrong with a
-	// store that the user named is said once.
-	db, err := sqlite.Open(ctx, f.order.Store, nil)
-	if err != nil {
-		return f, err
-	}
-	if err := db.Close(); err != nil {
+	if err := f.order.prepare(ctx); err != nil {
 		return f, err
 	}
 	if f.Door, err = httpdoor.New(make([]string, n)...); err != nil {

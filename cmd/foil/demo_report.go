@@ -9,6 +9,7 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/attack"
+	"github.com/foilmcp/foil/store/dsn"
 )
 
 // A demoReport prints what the attacks came to: lines as they happen, or one
@@ -21,7 +22,16 @@ type demoReport struct {
 	name     int  // widths of the columns
 	verdict  int
 	without  foil.Binding
+	mode     demoModeJSON
 	failed   error // of writing
+}
+
+// A demoModeJSON says in JSON how the server is set.
+type demoModeJSON struct {
+	Once    string `json:"once"`
+	Without string `json:"without"`
+	Codec   string `json:"codec"`
+	Store   string `json:"store"`
 }
 
 func newDemoReport(out, err io.Writer, json bool) *demoReport {
@@ -39,12 +49,22 @@ func (r *demoReport) printf(format string, args ...any) {
 	}
 }
 
-func (r *demoReport) start(replicas int, mode attack.Mode, format *tokenFormat) error {
+func (r *demoReport) start(replicas int, mode attack.Mode, format *tokenFormat, store string) error {
 	r.without = mode.Without
+	r.mode = demoModeJSON{mode.Once.String(), mode.Without.String(), format.name, store}
+	for _, a := range attack.Battery() {
+		for _, verdict := range a.Expect(mode) {
+			r.verdict = max(r.verdict, len(verdict))
+		}
+	}
 	if r.json {
 		return nil
 	}
-	r.printf("A storage janitor on %d replicas, %s. Each attack is an honest retry, changed.\n\n", replicas, demoMode(mode, format))
+	words := demoMode(mode, format)
+	if store != dsn.SQLite {
+		words += ", store: " + store
+	}
+	r.printf("A storage janitor on %d replicas, %s. Each attack is an honest retry, changed.\n\n", replicas, words)
 	r.printf("   %-*s  %-*s  %s\n", r.name, "ATTACK", r.verdict, "VERDICT", "STOPPED BY")
 	return r.failed
 }
@@ -108,8 +128,9 @@ func (r *demoReport) end(results []attack.Result, took time.Duration) error {
 	if r.json {
 		if err := printJSON(r.out, struct {
 			OK      bool            `json:"ok"`
+			Mode    demoModeJSON    `json:"mode"`
 			Attacks []attack.Result `json:"attacks"`
-		}{wrong == 0, results}); err != nil {
+		}{wrong == 0, r.mode, results}); err != nil {
 			return err
 		}
 	} else {

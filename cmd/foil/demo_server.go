@@ -18,7 +18,6 @@ import (
 	"github.com/foilmcp/foil/keyring"
 	"github.com/foilmcp/foil/mcpsdk"
 	"github.com/foilmcp/foil/signed"
-	"github.com/foilmcp/foil/store/sqlite"
 )
 
 // What the demo's server offers beside the storage janitor, so that there is
@@ -40,10 +39,11 @@ const demoStoreTimeout = 2 * time.Second
 
 // A demoSetup is what one replica needs to know. All replicas share the files.
 type demoSetup struct {
-	Ring   string `json:"ring"`   // the key document
-	Store  string `json:"store"`  // the SQLite file
-	Bucket string `json:"bucket"` // the directory
-	Once   string `json:"once"`
+	Ring    string `json:"ring"`    // the key document
+	Storage string `json:"storage"` // the key document of what the store keeps
+	Store   string `json:"store"`   // as in --store
+	Bucket  string `json:"bucket"`  // the directory
+	Once    string `json:"once"`
 
 	Without string `json:"without"` // bindings, as foil.ParseBindings reads them
 	Codec   string `json:"codec"`   // as in --codec; aesgcm if empty
@@ -90,7 +90,12 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 	if err != nil {
 		return site, err
 	}
-	store, err := sqlite.Open(ctx, setup.Store, &sqlite.Options{PlainAtRest: true})
+	storage, err := keyring.NewRefresher(ctx, keyring.OpenFile(setup.Storage), &keyring.RefresherOptions{Logger: log})
+	if err != nil {
+		return site, err
+	}
+	site.closers = append(site.closers, storage.Close)
+	store, err := setup.open(ctx, storage, false)
 	if err != nil {
 		return site, err
 	}
@@ -100,8 +105,10 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 		return site, err
 	}
 	guard, err := foil.New(codec, &foil.Options{
-		Audience: demoAudience, Replay: store.Replay(), Claims: store.Claims(), Once: once, Without: without,
-		StoreTimeout: demoStoreTimeout, Logger: log, Observer: observer,
+		Audience: demoAudience, Replay: store.Replay(), Ledger: store.Ledger(), Claims: store.Claims(), Once: once, Without: without,
+		// Nobody is one of those who attack.
+		SettleAnonymous: true,
+		StoreTimeout:    demoStoreTimeout, Logger: log, Observer: observer,
 	})
 	if err != nil {
 		return site, err

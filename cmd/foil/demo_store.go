@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/foilmcp/foil/atrest"
+	"github.com/foilmcp/foil/attack"
+	"github.com/foilmcp/foil/attack/storefile"
+	"github.com/foilmcp/foil/attack/storeserver"
+	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/store/dsn"
+)
+
+// open opens the store that the replicas share, with what it keeps sealed.
+func (s *demoSetup) open(ctx context.Context, keys keyring.Current, migrate bool) (dsn.Store, error) {
+	sealer, err := atrest.New(keys)
+	if err != nil {
+		return nil, err
+	}
+	return dsn.Open(ctx, s.Store, &dsn.Options{AtRest: sealer, Migrate: migrate})
+}
+
+// prepare makes the storage ring and the store, once: the replicas find both
+// ready, and what is wrong with a store that the user named is said once.
+func (s *demoSetup) prepare(ctx context.Context) error {
+	ring, err := keyring.NewRing(time.Now(), &keyring.RingOptions{Storage: true})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.Storage, ring.Marshal(), 0o600); err != nil {
+		return err
+	}
+	store, err := s.open(ctx, keyring.Fixed(ring), true)
+	if err != nil {
+		return err
+	}
+	if err := store.Close(); err != nil {
+		return fmt.Errorf("close the store: %w", err)
+	}
+	return nil
+}
+
+// backend is the kind of store, without what else the user said of it.
+func (s *demoSetup) backend() string {
+	backend, _ := dsn.Backend(s.Store) // it has been opened
+	return backend
+}
+
+// seam is the battery's hold on the store.
+func (s *demoSetup) seam() attack.Store {
+	switch s.backend() {
+	case dsn.Postgres:
+		return storeserver.Postgres{DSN: s.Store}
+	case dsn.Redis:
+		return storeserver.Redis{URL: s.Store}
+	}
+	return storefile.File(strings.TrimPrefix(s.Store, dsn.SQLite+":"))
+}
