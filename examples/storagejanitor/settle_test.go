@@ -1,6 +1,7 @@
 package storagejanitor_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -486,6 +487,8 @@ func TestFencedPurgeStops(t *testing.T) {
 	for _, at := range []string{"end input", "begin begin", "end begin", "begin delete 2", "end delete 2"} {
 		t.Run(at, func(t *testing.T) {
 			f := newSettled(t)
+			var log bytes.Buffer
+			f.janitor.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			a, all := five(t, f.fixture)
 			asked := purge(t, f.manual(t), a)
 			s := &sleepy{dying: dying{Store: f.memory, at: at}, sleep: func(id [ledger.IDLen]byte, fence uint64) {
@@ -497,6 +500,9 @@ func TestFencedPurgeStops(t *testing.T) {
 			f.replica(t, s)
 			_, err := retry(t, f.manual(t), a, asked, yes(""))
 			noOutcome(t, err, "operation_unknown")
+			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "another call has taken it over") {
+				t.Errorf("logged\n%s", got)
+			}
 			gone := 0
 			switch at {
 			case "begin delete 2":

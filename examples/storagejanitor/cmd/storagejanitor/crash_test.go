@@ -127,10 +127,11 @@ func confirm(t testing.TB, cs *mcp.ClientSession, dir string, n int) *mcp.CallTo
 	}
 }
 
-// eventually repeats a call for as long as the purge counts as in progress.
+// eventually repeats a call for as long as the purge counts as in progress, which
+// is much less than the lease that a server has without -lease.
 func eventually(t *testing.T, cs *mcp.ClientSession, p *mcp.CallToolParams) *mcp.CallToolResult {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(25 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		res, err := cs.CallTool(t.Context(), p)
 		if err == nil {
 			return res
