@@ -153,7 +153,7 @@ func (m *Memory) Finish(ctx context.Context, id [IDLen]byte, fence uint64, f Fin
 	defer m.mu.Unlock()
 	switch {
 	case r.op.State == Succeeded || r.op.State == Failed:
-		if r.op.State != f.State || !sameOutcome(r.op.Outcome, f.Outcome) || r.op.ResolvedBy != "" {
+		if r.op.State != f.State || !bytes.Equal(r.op.Outcome, f.Outcome) {
 			return ErrFenced
 		}
 	case f.State == Unknown:
@@ -163,9 +163,6 @@ func (m *Memory) Finish(ctx context.Context, id [IDLen]byte, fence uint64, f Fin
 	}
 	return nil
 }
-
-// sameOutcome tells an empty outcome from none.
-func sameOutcome(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
 // Resolve implements [Store].
 func (m *Memory) Resolve(ctx context.Context, id [IDLen]byte, fence uint64, res Resolution) error {
