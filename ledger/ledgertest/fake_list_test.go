@@ -4,12 +4,30 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/foilmcp/foil/ledger"
 )
+
+func (f *fake) Get(ctx context.Context, id [16]byte) (*ledger.Operation, error) {
+	ctx, err := f.gate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	op, err := f.mem.Get(ctx, f.in(id))
+	if err != nil {
+		switch f.fault {
+		case "absent is nothing":
+			return nil, nil
+		case "id in errors, in base64":
+			return nil, fmt.Errorf("%w: %s", err, base64ID(id))
+		}
+	}
+	return f.out(op), err
+}
 
 func (f *fake) List(ctx context.Context, q ledger.Query) ([]ledger.Operation, string, error) {
 	ctx, err := f.gate(ctx)

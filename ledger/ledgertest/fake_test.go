@@ -392,20 +392,3 @@ func (f *fake) older(id [16]byte) bool {
 	}
 	return f.is("restored refuses everything") || !ledger.Minted(id).After(mark)
 }
-
-func (f *fake) Get(ctx context.Context, id [16]byte) (*ledger.Operation, error) {
-	ctx, err := f.gate(ctx)
-	if err != nil {
-		return nil, err
-	}
-	op, err := f.mem.Get(ctx, f.in(id))
-	if err != nil {
-		switch f.fault {
-		case "absent is nothing":
-			return nil, nil
-		case "id in errors, in base64":
-			return nil, fmt.Errorf("%w: %s", err, base64ID(id))
-		}
-	}
-	return f.out(op), err
-}
