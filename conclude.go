@@ -47,6 +47,7 @@ func (o *Opened) Conclude(ctx context.Context, end Conclusion) error {
 	case o.deferral != nil:
 		if err = o.concludeDeferred(ctx); err != nil {
 			o.logEnd(ctx, err)
+			o.g.reportEnd(ctx, o, err)
 		}
 	case o.exec != nil:
 		err = o.exec.conclude(ctx, &end, o)

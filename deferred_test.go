@@ -189,10 +189,15 @@ func TestRedeemElsewhere(t *testing.T) {
 
 // What Redeem has told the handler, the client is told.
 func TestDeferredTold(t *testing.T) {
-	b, _ := newDeferred(t)
+	r := new(recorder)
+	b := newBench(t, func(o *foil.Options) { o.Once, o.Replay, o.Observer = foil.Deferred, &deferStore{rows: make(map[string][]byte)}, r })
 	o := open(t, b, b.seal(t, purge(), confirm()))
 	wantReason(t, o.Redeem(ctx, spentTx{}), foil.ReasonReplayed)
+	r.take()
 	wantReason(t, o.Conclude(ctx, foil.Conclusion{}), foil.ReasonReplayed)
+	if got := r.take(); !strings.HasPrefix(got, "rejected conclude purge_objects flow=true round=1") || !strings.HasSuffix(got, "replayed") {
+		t.Errorf("the observer is told %q", got)
+	}
 }
 
 type spentTx struct{}

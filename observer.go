@@ -43,7 +43,7 @@ type Event struct {
 
 // A StoreCall is one call of a store.
 type StoreCall struct {
-	Store string // replay, claimcheck or ledger
+	Store string // replay, claimcheck, ledger or codec
 	Op    string // use, attempt, ping; redeem, revoke; begin, get, step, renew, resume, finish
 	Took  time.Duration
 	Err   error // of the store; a refusal is none

@@ -58,6 +58,19 @@ func (g *Guard) report(ctx context.Context, op string, req *Request, token strin
 	}
 }
 
+// reportEnd tells that the handler's result was withheld.
+func (g *Guard) reportEnd(ctx context.Context, o *Opened, err error) {
+	if g.o.Observer == nil {
+		return
+	}
+	e := Event{Op: "conclude", Method: o.claims.Method, Target: o.claims.Target, Flow: o.Flow(), Round: o.Round()}
+	if reason := ReasonOf(err); reason != "" {
+		g.o.Observer.Rejected(ctx, e, reason)
+		return
+	}
+	g.o.Observer.Failed(ctx, e, err)
+}
+
 // operation tells a turn in the life of the operation of o.
 func (g *Guard) operation(ctx context.Context, o *Opened, status OperationStatus) {
 	if g.o.Observer == nil || status == "" {

@@ -53,9 +53,10 @@ var allowed = map[string][]string{
 	"store/dsn":      {"replay", "claimcheck", "ledger", "atrest", "store", "store/sqlite", "store/postgres", "store/redis"},
 	"mcpsdk":         {"", "replay", "ledger", "internal/logtext", "github.com/modelcontextprotocol/go-sdk"},
 
-	"observe/internal/labels": {""},
-	"observe/prom":            {"", "observe/internal/labels", "github.com/prometheus/client_golang/prometheus"},
-	"observe/otel":            {"", "observe/internal/labels", "go.opentelemetry.io/otel"},
+	"observe/internal/labels":  {""},
+	"observe/internal/figures": {"ledger", "store"},
+	"observe/prom":            {"", "ledger", "store", "observe/internal/labels", "observe/internal/figures", "github.com/prometheus/client_golang/prometheus"},
+	"observe/otel":            {"", "ledger", "store", "observe/internal/labels", "observe/internal/figures", "go.opentelemetry.io/otel"},
 
 	"attack":           {"", "aesgcm", "signed", "keyring", "claimcheck"},
 	"attack/plain":     {""},

@@ -33,7 +33,7 @@ var (
 		string(foil.OperationInProgress), string(foil.OperationUnknown),
 		string(foil.OperationSucceeded), string(foil.OperationFailed), string(foil.OperationLost),
 	}
-	stores   = []string{"replay", "claimcheck", "ledger"}
+	stores   = []string{"replay", "claimcheck", "ledger", "codec"}
 	storeOps = []string{"use", "attempt", "ping", "redeem", "revoke", "begin", "get", "step", "renew", "resume", "finish"}
 )
 
@@ -43,6 +43,7 @@ var StoreCalls = [][2]string{
 	{"claimcheck", "redeem"}, {"claimcheck", "revoke"},
 	{"ledger", "begin"}, {"ledger", "get"}, {"ledger", "step"}, {"ledger", "renew"},
 	{"ledger", "resume"}, {"ledger", "finish"}, {"ledger", "ping"},
+	{"codec", "ping"},
 }
 
 // Method is one of Methods, or Other.

@@ -69,7 +69,7 @@ func TestStoreCallsAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	called := [][2]string{{"replay", "ping"}, {"ledger", "ping"}} // by the name of a health
+	called := [][2]string{{"replay", "ping"}, {"ledger", "ping"}, {"codec", "ping"}} // by the name of a health
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
