@@ -196,8 +196,8 @@ func (s *Store) prepare(ctx context.Context, calls []*call) error {
 }
 
 // send sends calls over one connection and sets their replies and errors. With
-// Options.Replicas a write and WAIT follow on the same connection: WAIT counts from
-// the connection's last write, so what another wrote and these have read is covered.
+// Options.Replicas a write and WAIT follow on the same connection, so that what others
+// wrote and these have read is covered as well.
 func (s *Store) send(ctx context.Context, calls []*call) {
 	fail := func(err error) {
 		for _, c := range calls {

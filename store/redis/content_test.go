@@ -129,6 +129,19 @@ func TestContentIsBoundToItsPlace(t *testing.T) {
 		}
 	}
 	get := func(id [16]byte) error { _, err := s.Ledger().Get(t.Context(), id); return err }
+	c3 := [16]byte(freshID())
+	if _, _, err := s.Ledger().Begin(t.Context(), start(c3[:])); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one", "two"} {
+		if err := s.Ledger().EndStep(t.Context(), c3, 1, name, []byte(name), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyField("result:"+string(c3[:]), "one", "result:"+string(c3[:]), "two")
+	if err := get(c3); !errors.Is(err, atrest.ErrSealed) {
+		t.Errorf("result of another step: %v; want ErrSealed", err)
+	}
 	copyField("op:"+string(a[:]), "outcome", "op:"+string(b[:]), "outcome")
 	if err := get(b); !errors.Is(err, atrest.ErrSealed) {
 		t.Errorf("outcome of another operation: %v; want ErrSealed", err)
@@ -145,7 +158,7 @@ func TestContentIsBoundToItsPlace(t *testing.T) {
 	if err := s.Fsck(t.Context(), func(p store.Problem) error { seen = append(seen, p); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if len(seen) != 3 {
-		t.Errorf("Fsck found %d problems, want 3: %v", len(seen), seen)
+	if len(seen) != 4 {
+		t.Errorf("Fsck found %d problems, want 4: %v", len(seen), seen)
 	}
 }

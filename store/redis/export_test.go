@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"testing"
 	"time"
 )
@@ -20,12 +19,8 @@ func (s *Store) SetClock(t testing.TB, now func() time.Time) {
 	}
 }
 
-// SetTimeout changes Options.Timeout until restore is called.
-func (s *Store) SetTimeout(d time.Duration) (restore func()) {
-	old := s.opts.Timeout
-	s.opts.Timeout = d
-	return func() { s.opts.Timeout = old }
-}
+// SetTimeout changes Options.Timeout. No call may be under way.
+func (s *Store) SetTimeout(d time.Duration) { s.opts.Timeout = d }
 
 // SetMaxSteps lowers ledger.MaxSteps.
 func (s *Store) SetMaxSteps(n int) { s.maxSteps = n }
@@ -39,17 +34,3 @@ func (s *Store) SetLimits(rows int, bytes int64) {
 
 // Forget makes the next call look at the server again.
 func (s *Store) Forget() { s.checked.Store(0) }
-
-// Scripts are the names of all scripts.
-func Scripts() (names []string) {
-	for _, s := range all {
-		names = append(names, s.name)
-	}
-	return names
-}
-
-// SweepChunk sweeps at most so many rows of each table.
-func (s *Store) SweepChunk(ctx context.Context, n int) error {
-	_, err := s.sweep(ctx, n)
-	return err
-}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	client "github.com/redis/go-redis/v9"
+
 	"github.com/foilmcp/foil/internal/redistest"
 	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/replay"
@@ -252,18 +254,64 @@ func TestReplicasMakeItAnErrorInstead(t *testing.T) {
 	use(t, after, id, true) // nobody was told that it was spent
 }
 
+// TestWaitCoversWhatOthersWrote: of what is read, too, the quorum has to be sure.
+func TestWaitCoversWhatOthersWrote(t *testing.T) {
+	primary := redistest.Start(t, redistest.Durable...)
+	replica := redistest.StartReplica(t, primary, redistest.Durable...)
+	linked(t, primary)
+	alone := open(t, primary, redis.Options{})
+	patient := open(t, primary, redis.Options{Replicas: 1, WaitTimeout: 20 * time.Second})
+	hasty := open(t, primary, redis.Options{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
+	replica.Pause(t) // its link is up, and it confirms nothing
+	id, op, key := freshID(), [16]byte(freshID()), [32]byte{1}
+	use(t, alone, id, true)
+	write(t, alone, op, key, []byte("content"))
+	first, err := hasty.Replay().Use(t.Context(), id, time.Now().Add(time.Hour))
+	if first || !errors.Is(err, redis.ErrReplicas) {
+		t.Errorf("Use of what no replica has = %v, %v; want ErrReplicas", first, err)
+	}
+	if _, err := hasty.Ledger().Get(t.Context(), op); !errors.Is(err, redis.ErrReplicas) {
+		t.Errorf("Get of an operation that no replica has: %v; want ErrReplicas", err)
+	}
+	if _, _, err := hasty.Handles().Get(t.Context(), key); !errors.Is(err, redis.ErrReplicas) {
+		t.Errorf("Get of a handle that no replica has: %v; want ErrReplicas", err)
+	}
+	replica.Resume(t)
+	use(t, patient, id, false)
+}
+
+// TestLostAnswerLooksAgain: whoever answers next may be another server.
+func TestLostAnswerLooksAgain(t *testing.T) {
+	srv := redistest.Start(t, redistest.Durable...)
+	proxy := redistest.NewProxy(t, srv.Addr)
+	c := client.NewClient(&client.Options{Addr: proxy.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer func() { _ = c.Close() }()
+	s, err := redis.New(t.Context(), c, &redis.Options{PlainAtRest: true, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use(t, s, freshID(), true)
+	if err := srv.Client(t).ConfigSet(t.Context(), "appendfsync", "no").Err(); err != nil {
+		t.Fatal(err)
+	}
+	proxy.LoseAnswers(1)
+	if first, err := s.Replay().Use(t.Context(), freshID(), time.Now().Add(time.Hour)); first || !errors.Is(err, redis.ErrServer) {
+		t.Fatalf("Use = %v, %v; want ErrServer", first, err)
+	}
+}
+
 func TestSlowServerIsAnError(t *testing.T) {
 	srv := redistest.Start(t, redistest.Durable...)
-	s := open(t, srv, redis.Options{})
+	s, hasty := open(t, srv, redis.Options{}), open(t, srv, redis.Options{})
 	use(t, s, freshID(), true)
+	use(t, hasty, freshID(), true)
+	hasty.SetTimeout(100 * time.Millisecond)
 	srv.Pause(t)
 	defer srv.Resume(t)
-	restore := s.SetTimeout(100 * time.Millisecond)
 	id := freshID()
-	if first, err := s.Replay().Use(t.Context(), id, time.Now().Add(time.Hour)); err == nil || first {
+	if first, err := hasty.Replay().Use(t.Context(), id, time.Now().Add(time.Hour)); err == nil || first {
 		t.Fatalf("Use of a server that stands still = %v, %v; want an error", first, err)
 	}
-	restore()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if first, err := s.Replay().Use(ctx, freshID(), time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) || first {
