@@ -84,7 +84,8 @@ type Redis struct {
 	URL string
 }
 
-// Outage makes the server keep all writes waiting.
+// Outage makes the server keep all writes waiting. It carries out those that are
+// still waiting at the end, so it must last longer than the replicas' patience.
 func (r Redis) Outage(ctx context.Context) (restore func() error, err error) {
 	o, err := redis.ParseURL(r.URL)
 	if err != nil {

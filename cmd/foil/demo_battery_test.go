@@ -55,6 +55,11 @@ func newTestFleet(t *testing.T, mode attack.Mode) *attack.Config {
 
 func newTestFleetOf(t *testing.T, format *tokenFormat, mode attack.Mode) *attack.Config {
 	t.Helper()
+	return newTestFleetOn(t, "sqlite:"+filepath.Join(t.TempDir(), "store.db"), format, mode)
+}
+
+func newTestFleetOn(t *testing.T, store string, format *tokenFormat, mode attack.Mode) *attack.Config {
+	t.Helper()
 	dir := t.TempDir()
 	doc, minter, err := attack.NewRingFor(time.Now(), format.attack)
 	if err != nil {
@@ -62,7 +67,7 @@ func newTestFleetOf(t *testing.T, format *tokenFormat, mode attack.Mode) *attack
 	}
 	minter.Audience = demoAudience
 	f := &testFleet{t: t, setup: &demoSetup{
-		Ring: filepath.Join(dir, "ring.json"), Storage: filepath.Join(dir, "storage.json"), Store: "sqlite:" + filepath.Join(dir, "store.db"), Bucket: filepath.Join(dir, "bucket"),
+		Ring: filepath.Join(dir, "ring.json"), Storage: filepath.Join(dir, "storage.json"), Store: store, Bucket: filepath.Join(dir, "bucket"),
 		Once: mode.Once.String(), Without: mode.Without.String(),
 		Codec: format.name,
 	}, up: make([]*httptest.Server, 2), sites: make([]*demoSite, 2)}

@@ -21,7 +21,9 @@ func (s *demoSetup) open(ctx context.Context, keys keyring.Current, migrate bool
 	if err != nil {
 		return nil, err
 	}
-	return dsn.Open(ctx, s.Store, &dsn.Options{AtRest: sealer, Migrate: migrate})
+	// No call may go on that the Guard has given up: it would spend a state that
+	// nobody was answered.
+	return dsn.Open(ctx, s.Store, &dsn.Options{AtRest: sealer, Migrate: migrate, Timeout: demoStoreTimeout})
 }
 
 // prepare makes the storage ring and the store, once: the replicas find both
