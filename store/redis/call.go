@@ -45,6 +45,8 @@ type call struct {
 // do runs a script and returns its reply, the first element of which says what
 // became of it. Concurrent calls share the way to the server and back.
 //
+// The call may outlive its caller, so args hold nothing that is the caller's.
+//
 // A connection that is lost on the way leaves open whether the script ran. One that
 // may be asked again is, once: the attempt mark in its arguments tells the server
 // that it is the same call.
@@ -320,6 +322,8 @@ func (s *Store) makeRoom(ctx context.Context) bool {
 
 // room runs a script that needs room, and once more if sweeping made some.
 func (s *Store) room(ctx context.Context, sc *script, args ...any) ([]any, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errSlow) // for all of it
+	defer cancel()
 	reply, err := s.do(ctx, sc, args...)
 	if isFull(err) && s.makeRoom(ctx) {
 		reply, err = s.do(ctx, sc, args...)

@@ -55,6 +55,8 @@ func (l *Ledger) Begin(ctx context.Context, st *ledger.Start) (op *ledger.Operat
 	}
 	attempt := make([]byte, attemptLen)
 	rand.Read(attempt)
+	own := *st // the call may outlive this one, and the caller's Start with it
+	st, own.Principal = &own, bytes.Clone(st.Principal)
 	reply, err := l.do(ctx, scriptBegin, st.ID[:], st.Flow[:], st.Round, st.Method, st.Target, st.Principal, st.Answers[:],
 		st.Expires.UnixMilli(), millisUp(st.Lease), ceilMillis(st.Keep), millisUp(st.Retention),
 		attempt, ledger.Minted(st.ID).UnixMilli(), l.s.opts.MaxOperations, millisUp(l.s.opts.Skew), l.s.sinceSweep())

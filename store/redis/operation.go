@@ -140,7 +140,7 @@ func (l *Ledger) List(ctx context.Context, q ledger.Query) (page []ledger.Operat
 	}
 	for {
 		// One more than asked for, to know whether there is a next page.
-		reply, err := l.do(ctx, scriptOpList, after, afterID, bound(q.Since), bound(q.Until), state, q.Flow, q.Limit+1-len(page), listBudget)
+		reply, err := l.do(ctx, scriptOpList, after, afterID, bound(q.Since), bound(q.Until), state, string(q.Flow), q.Limit+1-len(page), listBudget)
 		if err != nil {
 			return nil, "", err
 		}

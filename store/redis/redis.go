@@ -47,6 +47,12 @@
 // Sweeping is done in passing, by calls that write. A database that nobody writes
 // to keeps what it has; [Store.Sweep] empties it at a chosen moment.
 //
+// # What it may do there
+//
+// A user of its own in the server, which needs no more than:
+//
+//	user foil on >password ~{foil:}* +eval +evalsha +script|load +info +config|get +wait +time +type +exists +unlink +@hash +@sortedset
+//
 // # A database that was emptied
 //
 // Each database has an identity, drawn when it is first opened. A store that finds
@@ -112,7 +118,8 @@ type Store struct {
 // or rediss:// for TLS, checks it, and makes the database ready. A nil opts means
 // the defaults; options that are negative or contradict each other are errors. A
 // database of a newer schema is refused and left as it is. No error contains the
-// password. The caller must Close the store.
+// password. After an outage the client may take a second to find the server again.
+// The caller must Close the store.
 func Open(ctx context.Context, dsn string, opts *Options) (*Store, error) {
 	o, err := opts.complete()
 	if err != nil {

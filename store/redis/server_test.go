@@ -14,6 +14,7 @@ import (
 	client "github.com/redis/go-redis/v9"
 
 	"github.com/foilmcp/foil/internal/redistest"
+	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/store/redis"
 )
 
@@ -153,6 +154,54 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 		if text := fmt.Sprintf("%v %+v %#v %s", v, v, v, v); contains(text, "another") || contains(text, srv.Addr) {
 			t.Errorf("%T shows what is inside", v)
 		}
+	}
+}
+
+// TestLeastUser: the user of the package documentation can do everything.
+func TestLeastUser(t *testing.T) {
+	srv := redistest.Start(t, append([]string{"user foil on >" + password + " ~{foil:}* +eval +evalsha +script|load +info +config|get +wait +time +type +exists +unlink +@hash +@sortedset"}, redistest.Durable...)...)
+	s, err := redis.Open(t.Context(), "redis://foil:"+password+"@"+srv.Addr, &redis.Options{AtRest: sealer(t), Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	use(t, s, freshID(), true)
+	id := [16]byte(freshID())
+	claim := write(t, s, id, [32]byte{}, []byte("content"))
+	if _, err := s.Claims().Redeem(t.Context(), claim, "me"); err != nil {
+		t.Errorf("Redeem: %v", err)
+	}
+	if err := s.Claims().Revoke(t.Context(), claim); err != nil {
+		t.Errorf("Revoke: %v", err)
+	}
+	if _, _, err := s.Handles().Get(t.Context(), [32]byte{}); err != nil {
+		t.Errorf("Get of a handle: %v", err)
+	}
+	if _, _, err := s.Ledger().List(t.Context(), ledger.Query{}); err != nil {
+		t.Errorf("List: %v", err)
+	}
+	if _, err := s.Ledger().Counts(t.Context()); err != nil {
+		t.Errorf("Counts: %v", err)
+	}
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Errorf("Sweep: %v", err)
+	}
+	if _, err := s.Stats(t.Context()); err != nil {
+		t.Errorf("Stats: %v", err)
+	}
+	if _, err := s.Restored(t.Context()); err != nil {
+		t.Errorf("Restored: %v", err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("Ping: %v", err)
+	}
+	sound(t, s)
+	// A user that may not read the configuration is like a managed server.
+	if err := srv.Client(t).ACLSetUser(t.Context(), "foil", "-config|get").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ping(t.Context()); !errors.Is(err, redis.ErrServer) || !contains(err.Error(), "Unchecked") {
+		t.Errorf("Ping without CONFIG GET: %v; want ErrServer that names Options.Unchecked", err)
 	}
 }
 
