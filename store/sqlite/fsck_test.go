@@ -125,9 +125,16 @@ func TestFsckEndsWithClose(t *testing.T) {
 	err := s.Fsck(t.Context(), func(store.Problem) error {
 		go func() { closed <- s.Close() }()
 		<-s.Life().Done()
+		time.Sleep(20 * time.Millisecond) // so that Close has the chance not to wait
+		select {
+		case <-closed:
+			t.Error("Close returned while Fsck was under way")
+			closed <- nil
+		default:
+		}
 		return nil
 	})
-	if !errors.Is(err, sqlite.ErrClosed) {
+	if err != sqlite.ErrClosed {
 		t.Errorf("Fsck while Close = %v, want ErrClosed", err)
 	}
 	if err := <-closed; err != nil {

@@ -261,6 +261,9 @@ func TestReplacedFileIsNoticed(t *testing.T) {
 			if err := tc.do(path); err != nil {
 				t.Fatal(err)
 			}
+			if _, err := s.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Stats: %v; want an error with %q", err, tc.want)
+			}
 			for _, id := range [][]byte{id, newID()} {
 				first, err := s.Replay().Use(t.Context(), id, time.Now().Add(time.Minute))
 				if first || err == nil || !strings.Contains(err.Error(), tc.want) {

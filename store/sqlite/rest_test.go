@@ -13,6 +13,7 @@ import (
 	"github.com/foilmcp/foil/atrest"
 	"github.com/foilmcp/foil/claimcheck"
 	"github.com/foilmcp/foil/ledger"
+	"github.com/foilmcp/foil/replay/replaytest"
 	"github.com/foilmcp/foil/store/sqlite"
 )
 
@@ -203,6 +204,41 @@ func TestHandleLimits(t *testing.T) {
 	put(3, 0, nil)
 	put(4, 0, sqlite.ErrFull)
 	wantSound(t, s)
+}
+
+// A handle is found for the whole of the skew that clocks may differ by.
+func TestHandleIsFoundWithinTheSkew(t *testing.T) {
+	clock := replaytest.NewClock(time.Now().Truncate(time.Second))
+	s := open(t, filepath.Join(t.TempDir(), "foil.db"), &sqlite.Options{Now: clock.Now})
+	key := [32]byte{1}
+	if err := s.Handles().Put(t.Context(), key, []byte("x"), clock.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(time.Minute + sqlite.DefaultSkew - time.Millisecond)
+	for _, want := range []bool{true, false} {
+		if _, ok, err := s.Handles().Get(t.Context(), key); ok != want || err != nil {
+			t.Errorf("Get = %v, %v; want %v", ok, err, want)
+		}
+		clock.Advance(time.Millisecond)
+	}
+}
+
+// A finding is its operator's: nobody's Finish repeats it.
+func TestFinishDoesNotRepeatAFinding(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "foil.db"), nil)
+	st := newStart(time.Now())
+	mustBegin(t, s, st)
+	if err := s.Ledger().Finish(t.Context(), st.ID, 1, ledger.Finish{State: ledger.Unknown}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ledger().Resolve(t.Context(), st.ID, 1, ledger.Resolution{State: ledger.Failed, Outcome: []byte("x"), By: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	for fence := range uint64(3) {
+		if err := s.Ledger().Finish(t.Context(), st.ID, fence, ledger.Finish{State: ledger.Failed, Outcome: []byte("x")}); err != ledger.ErrFenced {
+			t.Errorf("Finish with fence %d: %v, want ErrFenced", fence, err)
+		}
+	}
 }
 
 func TestStats(t *testing.T) {

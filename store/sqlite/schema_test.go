@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -175,5 +176,9 @@ func TestBusinessTables(t *testing.T) {
 	for _, s := range []*sqlite.Store{s, open(t, path, nil)} {
 		mustUse(t, s, id, false)
 		wantSound(t, s)
+	}
+	for _, version := range []int{0, 1, 2, 3, 4} {
+		execute(t, raw(t, path), fmt.Sprint("PRAGMA user_version = ", version))
+		mustUse(t, open(t, path, nil), id, false)
 	}
 }

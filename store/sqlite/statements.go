@@ -112,7 +112,7 @@ func (c *conn) prepare(ctx context.Context) error {
 		{&c.getStep, `SELECT ` + stepColumns + ` FROM foil_step WHERE operation = ?1 AND name = ?2`},
 		{&c.addStep, `INSERT INTO foil_step (operation, name, fence, began, ended, sealed, result) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`},
 		{&c.againStep, `UPDATE foil_step SET fence = ?3 WHERE operation = ?1 AND name = ?2`},
-		{&c.endStep, `UPDATE foil_step SET fence = ?3, ended = ?4, sealed = ?5, result = ?6 WHERE operation = ?1 AND name = ?2 AND ended IS NULL`},
+		{&c.endStep, `UPDATE foil_step SET fence = ?3, ended = ?4, sealed = ?5, result = ?6 WHERE operation = ?1 AND name = ?2`},
 		{&c.countStep, `UPDATE foil_operation SET steps = steps + 1 WHERE id = ?1`},
 		{&c.finish, `UPDATE foil_operation SET state = ?3, finished = ?4, kept_until = max(?4 + retention, keep), sealed = ?5, outcome = ?6
 			WHERE id = ?1 AND fence = ?2 AND state IN (1, 4)`},

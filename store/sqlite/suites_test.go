@@ -62,10 +62,10 @@ func sweep(s *sqlite.Store) func(ctx context.Context) error {
 	return func(ctx context.Context) error { _, err := s.Sweep(ctx); return err }
 }
 
-func ledgerHarness(t *testing.T, atRest *atrest.Sealer) *ledgertest.Harness {
+func ledgerHarness(t *testing.T) *ledgertest.Harness {
 	path := filepath.Join(t.TempDir(), "foil.db")
 	clock := startClock()
-	opts := &sqlite.Options{Now: clock.Now, AtRest: atRest, MaxOutcomeBytes: 1 << 16}
+	opts := &sqlite.Options{Now: clock.Now, AtRest: sealer(t), MaxOutcomeBytes: 1 << 16}
 	s := open(t, path, opts)
 	s.SetMaxSteps(50)
 	another := func(t *testing.T) ledger.Store {
@@ -96,14 +96,8 @@ func ledgerHarness(t *testing.T, atRest *atrest.Sealer) *ledgertest.Harness {
 	}
 }
 
-func TestLedgerConformance(t *testing.T) {
-	t.Run("sealed", func(t *testing.T) {
-		ledgertest.Run(t, func(t *testing.T) *ledgertest.Harness { return ledgerHarness(t, sealer(t)) })
-	})
-	t.Run("plain", func(t *testing.T) {
-		ledgertest.Run(t, func(t *testing.T) *ledgertest.Harness { return ledgerHarness(t, nil) })
-	})
-}
+func TestLedgerConformance(t *testing.T) { ledgertest.Run(t, ledgerHarness) }
+func TestLedgerModel(t *testing.T)       { ledgertest.Model(t, ledgerHarness) }
 
 func replayHarness(t *testing.T) *replaytest.Harness {
 	path := filepath.Join(t.TempDir(), "foil.db")
@@ -128,60 +122,46 @@ func replayHarness(t *testing.T) *replaytest.Harness {
 func TestReplayConformance(t *testing.T)   { replaytest.Run(t, replayHarness) }
 func TestDeferrerConformance(t *testing.T) { replaytest.RunDeferred(t, replayHarness) }
 
+// TestClaimLimitsConformance is the suite for claims that are not sealed.
 func TestClaimsConformance(t *testing.T) {
-	for name, atRest := range map[string]*atrest.Sealer{"sealed": sealer(t), "plain": nil} {
-		t.Run(name, func(t *testing.T) {
-			claimchecktest.Run(t, func(t *testing.T) *claimchecktest.Harness {
-				path := filepath.Join(t.TempDir(), "foil.db")
-				clock := replaytest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
-				opts := &sqlite.Options{Now: clock.Now, MaxClaimBytes: 1 << 16, AtRest: atRest}
-				s := open(t, path, opts)
-				return &claimchecktest.Harness{
-					Store:      s.Claims(),
-					Advance:    clock.Advance,
-					MaxPayload: 1 << 16,
-					NoSecret:   true,
-					Reopen:     func(t *testing.T) claimcheck.Store { return open(t, path, opts).Claims() },
-					Peer:       func(t *testing.T) claimcheck.Store { return open(t, path, opts).Claims() },
-					Full:       func(t *testing.T) { fill(t, s) },
-					Break:      func(t *testing.T) func() { return takeAway(t, s, path) },
-				}
-			})
-		})
-	}
+	claimchecktest.Run(t, func(t *testing.T) *claimchecktest.Harness {
+		path := filepath.Join(t.TempDir(), "foil.db")
+		clock := replaytest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
+		opts := &sqlite.Options{Now: clock.Now, MaxClaimBytes: 1 << 16, AtRest: sealer(t)}
+		s := open(t, path, opts)
+		return &claimchecktest.Harness{
+			Store:      s.Claims(),
+			Advance:    clock.Advance,
+			MaxPayload: 1 << 16,
+			NoSecret:   true,
+			Reopen:     func(t *testing.T) claimcheck.Store { return open(t, path, opts).Claims() },
+			Peer:       func(t *testing.T) claimcheck.Store { return open(t, path, opts).Claims() },
+			Full:       func(t *testing.T) { fill(t, s) },
+			Break:      func(t *testing.T) func() { return takeAway(t, s, path) },
+		}
+	})
 }
 
 func TestHandlesConformance(t *testing.T) {
-	run := func(name string, atRest *atrest.Sealer) {
-		t.Run(name, func(t *testing.T) {
-			handletest.Run(t, func(t *testing.T) *handletest.Harness {
-				path := filepath.Join(t.TempDir(), "foil.db")
-				clock := handletest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 123_456_789, time.UTC))
-				opts := &sqlite.Options{Now: clock.Now, AtRest: atRest}
-				s := open(t, path, opts)
-				h := &handletest.Harness{
-					Store:      s.Handles(),
-					MaxPayload: 1 << 18,
-					Skew:       sqlite.DefaultSkew,
-					Clock:      clock,
-					Sweep:      sweep(s),
-					Reopen:     func(t *testing.T) handle.Store { return open(t, path, opts).Handles() },
-					Peer:       func(t *testing.T) handle.Store { return open(t, path, opts).Handles() },
-					Full:       func(*testing.T) { s.SetMaxHandles(300) },
-					Break:      func(t *testing.T) func() { return takeAway(t, s, path) },
-					NoSecret:   true,
-					NotSealed:  atRest == nil,
-				}
-				if atRest != nil {
-					h.Raw = func(t *testing.T) []byte { return rawFiles(t, path) }
-					h.Swap = func(t *testing.T, a, b [32]byte) { swapHandles(t, path, a, b) }
-				}
-				return h
-			})
-		})
-	}
-	run("sealed", sealer(t))
-	run("plain", nil)
+	handletest.Run(t, func(t *testing.T) *handletest.Harness {
+		path := filepath.Join(t.TempDir(), "foil.db")
+		clock := handletest.NewClock(time.Date(2026, 11, 30, 12, 0, 0, 123_456_789, time.UTC))
+		opts := &sqlite.Options{Now: clock.Now, AtRest: sealer(t)}
+		s := open(t, path, opts)
+		return &handletest.Harness{
+			Store:    s.Handles(),
+			Skew:     sqlite.DefaultSkew,
+			Clock:    clock,
+			Sweep:    sweep(s),
+			Reopen:   func(t *testing.T) handle.Store { return open(t, path, opts).Handles() },
+			Peer:     func(t *testing.T) handle.Store { return open(t, path, opts).Handles() },
+			Full:     func(*testing.T) { s.SetMaxHandles(300) },
+			Break:    func(t *testing.T) func() { return takeAway(t, s, path) },
+			Raw:      func(t *testing.T) []byte { return rawFiles(t, path) },
+			Swap:     func(t *testing.T, a, b [32]byte) { swapHandles(t, path, a, b) },
+			NoSecret: true,
+		}
+	})
 }
 
 // rawFiles is all that lies on the disk.
