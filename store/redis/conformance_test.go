@@ -233,18 +233,11 @@ func ledgerHarness(w *world) func(t *testing.T) *ledgertest.Harness {
 		return &ledgertest.Harness{
 			Store: b.s.Ledger(), Skew: redis.DefaultSkew, Now: b.clock.Now, Advance: b.clock.Advance, Sweep: b.sweep, Secret: password,
 			MaxOutcome: 1 << 16, MaxSteps: 200,
-			Reopen: func(t *testing.T) ledger.Store { return b.crash(t).Ledger() },
-			Peer:   func(t *testing.T) ledger.Store { return b.open(t).Ledger() },
-			// The mark alone: the suite goes on with an operation whose fence
-			// Store.Restored raises; see TestRestored.
-			Restored: func(t *testing.T) {
-				mark := b.now().Add(redis.DefaultSkew).UnixMilli()
-				if err := w.srv.Client(t).HSet(t.Context(), b.key("meta"), "restored", mark).Err(); err != nil {
-					t.Fatal(err)
-				}
-			},
-			Full:  b.full,
-			Break: b.away,
+			Reopen:   func(t *testing.T) ledger.Store { return b.crash(t).Ledger() },
+			Peer:     func(t *testing.T) ledger.Store { return b.open(t).Ledger() },
+			Restored: b.restored,
+			Full:     b.full,
+			Break:    b.away,
 		}
 	}
 }
