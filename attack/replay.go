@@ -343,15 +343,18 @@ func (b *bout) askLater(f *flow, kinds []string) error {
 			continue
 		}
 		early++
-		for since := time.Now(); kinds[i] == inProgress && time.Since(since) < recovery; {
-			if err := b.pause(100 * time.Millisecond); err != nil {
-				return err
-			}
+		for since := time.Now(); ; {
 			o, err := b.send(f.retry())
 			if err != nil {
 				return err
 			}
 			kinds[i] = b.verdict(o)
+			if kinds[i] != inProgress || time.Since(since) > recovery {
+				break
+			}
+			if err := b.pause(100 * time.Millisecond); err != nil {
+				return err
+			}
 		}
 	}
 	if early > 0 {
