@@ -84,9 +84,11 @@ func startFleet(ctx context.Context, n int, mode attack.Mode, format *tokenForma
 	if err := os.Mkdir(f.order.Bucket, 0o700); err != nil {
 		return f, err
 	}
-	if err := f.order.prepare(ctx); err != nil {
+	storage, err := f.order.prepare(ctx)
+	if err != nil {
 		return f, err
 	}
+	minter.Secrets = append(minter.Secrets, storage)
 	if f.Door, err = httpdoor.New(make([]string, n)...); err != nil {
 		return f, err
 	}

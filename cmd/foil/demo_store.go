@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -27,23 +30,34 @@ func (s *demoSetup) open(ctx context.Context, keys keyring.Current, migrate bool
 }
 
 // prepare makes the storage ring and the store, once: the replicas find both
-// ready, and what is wrong with a store that the user named is said once.
-func (s *demoSetup) prepare(ctx context.Context) error {
+// ready, and what is wrong with a store that the user named is said once. It
+// returns the secret of the ring, which must show up nowhere.
+func (s *demoSetup) prepare(ctx context.Context) (secret []byte, err error) {
 	ring, err := keyring.NewRing(time.Now(), &keyring.RingOptions{Storage: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := os.WriteFile(s.Storage, ring.Marshal(), 0o600); err != nil {
-		return err
+	document := ring.Marshal()
+	var parts struct {
+		Keys []struct{ Secret string }
+	}
+	if err := json.Unmarshal(document, &parts); err != nil || len(parts.Keys) != 1 {
+		return nil, errors.New("the storage ring cannot be read again")
+	}
+	if secret, err = base64.RawURLEncoding.DecodeString(parts.Keys[0].Secret); err != nil {
+		return nil, errors.New("the secret of the storage ring cannot be read again")
+	}
+	if err := os.WriteFile(s.Storage, document, 0o600); err != nil {
+		return nil, err
 	}
 	store, err := s.open(ctx, keyring.Fixed(ring), true)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := store.Close(); err != nil {
-		return fmt.Errorf("close the store: %w", err)
+		return nil, fmt.Errorf("close the store: %w", err)
 	}
-	return nil
+	return secret, nil
 }
 
 // backend is the kind of store, without what else the user said of it.
