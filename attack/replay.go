@@ -3,7 +3,6 @@ package attack
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/foilmcp/foil"
 )
@@ -332,72 +331,4 @@ func runFork(b *bout) (string, error) {
 		return finding, err
 	}
 	return Refused, nil
-}
-
-// askLater asks again for those who were told that the operation is in progress,
-// which is honest, until each was told the outcome.
-func (b *bout) askLater(f *flow, kinds []string) error {
-	early := 0
-	for i, k := range kinds {
-		if k != inProgress {
-			continue
-		}
-		early++
-		for since := time.Now(); ; {
-			o, err := b.send(f.retry())
-			if err != nil {
-				return err
-			}
-			kinds[i] = b.verdict(o)
-			if kinds[i] != inProgress || time.Since(since) > recovery {
-				break
-			}
-			if err := b.pause(100 * time.Millisecond); err != nil {
-				return err
-			}
-		}
-	}
-	if early > 0 {
-		b.note("%d were told first that it is in progress", early)
-	}
-	return nil
-}
-
-// copies goes on with a question that went out twice: the copies are one round,
-// and whichever is answered first counts.
-func (b *bout) copies(one, two *flow, again outcome) (string, error) {
-	copied := *two
-	if err := b.asked(&copied, again); err != nil {
-		return "", err
-	}
-	decided := b.last
-	if copied.token == two.token {
-		return "recorded, but the state is not sealed anew", nil
-	}
-	no, err := declined(one.questions)
-	if err != nil {
-		return "", err
-	}
-	other := one.retry()
-	other.Params = other.Params.Set("inputResponses", no)
-	o, err := b.send(other)
-	if err != nil {
-		return "", err
-	}
-	if v := b.verdict(o); v != Refused {
-		return "recorded, but with other answers: " + v, nil
-	}
-	if finding, err := b.did(two, 0); finding != "" || err != nil {
-		return "recorded, but " + finding, err
-	}
-	if v, err := b.honest(&copied); err != nil || v != Accepted {
-		return "recorded, but then the copy: " + v, err
-	}
-	b.told[quote(two.token)] = b.told[quote(copied.token)]
-	if v, err := b.again(two, 0); err != nil || v != Recorded {
-		return "recorded, but then the first one beside its copy: " + v, err
-	}
-	b.last = decided
-	b.note("the question is the same round, sealed anew; both copies led to one execution")
-	return Recorded, nil
 }

@@ -29,6 +29,7 @@ func TestStores(t *testing.T) {
 	}
 	for name, start := range stores {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			store := start(t)
 			u, err := url.Parse(store)
 			if err != nil {
