@@ -51,21 +51,22 @@ func (o *Opened) Redeem(ctx context.Context, tx replay.Tx) error {
 		return nil
 	}
 	g := o.g
-	ctx, cancel := context.WithTimeout(ctx, g.o.StoreTimeout)
+	limited, cancel := context.WithTimeout(ctx, g.o.StoreTimeout)
 	defer cancel()
 	expires := claims.Time(o.claims.Expires)
 	began := g.begin()
 	var first bool
 	var err error
 	if tx != nil {
-		first, err = tx.UseAs(ctx, o.claims.ID[:], expires, d.attempt[:])
+		first, err = tx.UseAs(limited, o.claims.ID[:], expires, d.attempt[:])
 	} else {
-		first, err = g.deferrer().UseAs(ctx, o.claims.ID[:], expires, d.attempt[:])
+		first, err = g.deferrer().UseAs(limited, o.claims.ID[:], expires, d.attempt[:])
+		g.heard(ctx, err) // a transaction may fail for reasons of its user's
 	}
 	g.storeCall(ctx, "replay", "use", began, err)
 	switch {
 	case err != nil:
-		return unavailable("replay store", err)
+		return storeFailure("replay store", err)
 	case !first:
 		d.mu.Lock()
 		d.refused = true
@@ -87,11 +88,13 @@ func (o *Opened) concludeDeferred(ctx context.Context) error {
 	if refused {
 		return Reject(ReasonReplayed)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.StoreTimeout)
+	ctx = context.WithoutCancel(ctx)
+	limited, cancel := context.WithTimeout(ctx, g.o.StoreTimeout)
 	defer cancel()
 	began := g.begin()
-	mark, spent, err := g.deferrer().Attempt(ctx, o.claims.ID[:])
+	mark, spent, err := g.deferrer().Attempt(limited, o.claims.ID[:])
 	g.storeCall(ctx, "replay", "attempt", began, err)
+	g.heard(ctx, err)
 	switch {
 	case err != nil:
 		return unavailable("replay store", err)
@@ -101,10 +104,11 @@ func (o *Opened) concludeDeferred(ctx context.Context) error {
 		return Reject(ReasonReplayed)
 	}
 	began = g.begin()
-	_, err = g.deferrer().UseAs(ctx, o.claims.ID[:], claims.Time(o.claims.Expires), d.attempt[:])
+	_, err = g.deferrer().UseAs(limited, o.claims.ID[:], claims.Time(o.claims.Expires), d.attempt[:])
 	g.storeCall(ctx, "replay", "use", began, err)
+	g.heard(ctx, err)
 	if err != nil {
-		return unavailable("replay store", err)
+		return storeFailure("replay store", err)
 	}
 	return unavailable("deferred", errNotRedeemed)
 }

@@ -190,7 +190,9 @@ func TestRedeemElsewhere(t *testing.T) {
 // What Redeem has told the handler, the client is told.
 func TestDeferredTold(t *testing.T) {
 	r := new(recorder)
-	b := newBench(t, func(o *foil.Options) { o.Once, o.Replay, o.Observer = foil.Deferred, &deferStore{rows: make(map[string][]byte)}, r })
+	b := newBench(t, func(o *foil.Options) {
+		o.Once, o.Replay, o.Observer = foil.Deferred, &deferStore{rows: make(map[string][]byte)}, r
+	})
 	o := open(t, b, b.seal(t, purge(), confirm()))
 	wantReason(t, o.Redeem(ctx, spentTx{}), foil.ReasonReplayed)
 	r.take()

@@ -45,6 +45,7 @@ const (
 	ReasonRound            Reason = "round"               // more rounds than the limit
 	ReasonFlowExpired      Reason = "flow_expired"        // the flow's deadline is over
 	ReasonReplayed         Reason = "replayed"            // spent already
+	ReasonRestored         Reason = "restored"            // minted before the store was restored from a backup
 	ReasonAnswersChanged   Reason = "answers_changed"     // settled with other answers
 	ReasonUnauthorized     Reason = "unauthorized"        // Options.Authorize withholds the outcome
 )

@@ -30,7 +30,9 @@ type Options struct {
 	// Once is how often a state may be presented; the default is Redeem.
 	Once Once
 	// StoreTimeout bounds each call of Replay and Ledger; DefaultStoreTimeout
-	// if zero.
+	// if zero. Make it no shorter than the store's own timeout: a store that
+	// goes on after the Guard has given up spends the state unexecuted, and
+	// leaves an operation that nobody runs and that reads as unknown.
 	StoreTimeout time.Duration
 
 	// Ledger remembers operations, for Once: Settle. What is said of Replay

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil"
+	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/replay"
 )
 
@@ -244,5 +245,51 @@ func TestUseGetsIdentityAndExpiry(t *testing.T) {
 	}
 	if ms := strings.TrimLeft(ids[0][:6], "\x00"); len(ms) == 0 {
 		t.Error("the identity does not begin with the time")
+	}
+}
+
+// What is older than a restored store is refused for good, and says nothing of the
+// store's health.
+func TestRestoredStore(t *testing.T) {
+	s := &scripted{use: func(context.Context, []byte, time.Time) (bool, error) { return false, replay.ErrRestored }}
+	b := newBench(t, func(o *foil.Options) { o.Replay = s })
+	token := b.seal(t, purge(), confirm())
+	_, err := b.Open(ctx, purge(), token)
+	wantReason(t, err, foil.ReasonRestored)
+	s.use = func(context.Context, []byte, time.Time) (bool, error) { return true, nil }
+	if _, err := b.Open(ctx, purge(), token); err != nil {
+		t.Errorf("the next state: %v", err)
+	}
+
+	l := newSettled(t, func(o *foil.Options) { o.Ledger = restoredLedger{o.Ledger} })
+	token = l.seal(t, purge(), confirm())
+	for range 2 {
+		wantReason(t, openErr(l, answering(accepted), token), foil.ReasonRestored)
+	}
+}
+
+type restoredLedger struct{ ledger.Store }
+
+func (restoredLedger) Begin(context.Context, *ledger.Start) (*ledger.Operation, bool, error) {
+	return nil, false, ledger.ErrRestored
+}
+
+// An outage looks the same to every state under Deferred too, once it is known.
+func TestDeferredKnownDown(t *testing.T) {
+	for name, finds := range map[string]func(o *foil.Opened) error{
+		"redeeming":  func(o *foil.Opened) error { return o.Redeem(ctx, nil) },
+		"concluding": func(o *foil.Opened) error { return o.Conclude(ctx, foil.Conclusion{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, d := newDeferred(t)
+			o := open(t, b, b.seal(t, purge(), confirm()))
+			d.fail = errDisk
+			if err := finds(o); !errors.Is(err, foil.ErrUnavailable) {
+				t.Fatal(err)
+			}
+			if _, err := b.Open(ctx, purge(), "v1.forged"); !errors.Is(err, foil.ErrUnavailable) {
+				t.Errorf("a forged state while the store is known to be down: %v", err)
+			}
+		})
 	}
 }

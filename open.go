@@ -10,6 +10,7 @@ import (
 
 	"github.com/foilmcp/foil/internal/canonjson"
 	"github.com/foilmcp/foil/internal/claims"
+	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/replay"
 )
 
@@ -185,18 +186,32 @@ func (g *Guard) spend(ctx context.Context, o *Opened) error {
 	began := g.begin()
 	first, err := g.o.Replay.Use(limited, o.claims.ID[:], claims.Time(o.claims.Expires))
 	g.storeCall(ctx, "replay", "use", began, err)
-	// A client that hangs up and an ID beyond the sweep mark say nothing of
-	// the store's health; else one client could shut out the others.
-	if ctx.Err() == nil && !errors.Is(err, replay.ErrSwept) {
-		g.store.report(g.o.Now(), err)
-	}
+	g.heard(ctx, err)
 	switch {
 	case err != nil:
-		return unavailable("replay store", err)
+		return storeFailure("replay store", err)
 	case !first:
 		return Reject(ReasonReplayed)
 	}
 	return nil
+}
+
+// heard takes note of what a call of the replay store says of its health. ctx is
+// the caller's: a client that hangs up says nothing, nor does an ID that is older
+// than the store's marks; else one client could shut out the others.
+func (g *Guard) heard(ctx context.Context, err error) {
+	if ctx.Err() == nil && !errors.Is(err, replay.ErrSwept) && !errors.Is(err, replay.ErrRestored) {
+		g.store.report(g.o.Now(), err)
+	}
+}
+
+// storeFailure is the failure of a store, but for a state that is older than a
+// backup which was restored: that one is refused for good.
+func storeFailure(what string, err error) error {
+	if errors.Is(err, replay.ErrRestored) || errors.Is(err, ledger.ErrRestored) {
+		return Reject(ReasonRestored)
+	}
+	return unavailable(what, err)
 }
 
 // adopt gives a token of a replica without foil's claims an identity and a

@@ -144,7 +144,7 @@ func (g *Guard) startOrFind(ctx context.Context, req *Request, o *Opened, t *ter
 		return op, err
 	})
 	if err != nil {
-		return nil, nil, unavailable("ledger", err)
+		return nil, nil, storeFailure("ledger", err)
 	}
 	if started {
 		return op, g.execution(o, op, granted, false), nil
@@ -184,11 +184,11 @@ func ledgerCall[T any](g *Guard, ctx context.Context, op string, call func(conte
 	began := g.begin()
 	got, err := call(limited)
 	told := err
-	if errors.Is(err, ledger.ErrFenced) || errors.Is(err, ledger.ErrTooLarge) {
+	if errors.Is(err, ledger.ErrFenced) || errors.Is(err, ledger.ErrTooLarge) || errors.Is(err, ledger.ErrRestored) {
 		told = nil // an answer, and not the store's fault
 	}
 	g.storeCall(ctx, "ledger", op, began, told)
-	if ctx.Err() == nil && !errors.Is(err, ledger.ErrSwept) && !errors.Is(err, ledger.ErrRestored) {
+	if ctx.Err() == nil && !errors.Is(err, ledger.ErrSwept) {
 		g.ledger.report(g.o.Now(), told)
 	}
 	return got, err

@@ -26,7 +26,7 @@ var (
 		string(foil.ReasonExpired), string(foil.ReasonMethod), string(foil.ReasonTarget),
 		string(foil.ReasonArguments), string(foil.ReasonAudience), string(foil.ReasonPrincipalMissing),
 		string(foil.ReasonPrincipal), string(foil.ReasonRound), string(foil.ReasonFlowExpired),
-		string(foil.ReasonReplayed), string(foil.ReasonAnswersChanged), string(foil.ReasonUnauthorized),
+		string(foil.ReasonReplayed), string(foil.ReasonRestored), string(foil.ReasonAnswersChanged), string(foil.ReasonUnauthorized),
 	}
 	Statuses = []string{
 		string(foil.OperationStarted), string(foil.OperationResumed), string(foil.OperationRecorded),
