@@ -83,7 +83,7 @@ func (t *trial) judge(ctx context.Context) error {
 			return fmt.Errorf("the ledger says %v of flow %s, and retries get %v", op.State, t.flow, t.first)
 		}
 		if in, err := t.listed(ctx); err != nil || !in {
-			return fmt.Errorf("the unknown operation is listed: %v, %w", in, err)
+			return fmt.Errorf("the unknown operation is listed: %v, %v", in, err)
 		}
 	default:
 		return fmt.Errorf("retries get %v", t.first)
@@ -186,7 +186,7 @@ func (t *trial) after(ctx context.Context) error {
 		}
 	}
 	if a, err := call(ctx, t.replicas[0].url, t.tool, t.name, t.state, "decline"); err != nil || a.kind != isRefusal {
-		return fmt.Errorf("other answers got %v, %w", a, err)
+		return fmt.Errorf("other answers got %v, %v", a, err)
 	}
 	if t.first.kind == isUnknown {
 		if err := t.resolve(ctx); err != nil {
@@ -194,10 +194,10 @@ func (t *trial) after(ctx context.Context) error {
 		}
 		a, err := t.retries(ctx)
 		if err != nil || a.kind != isResult || a.text != "found by the operator" {
-			return fmt.Errorf("after the operator resolved it a retry got %v, %w", a, err)
+			return fmt.Errorf("after the operator resolved it a retry got %v, %v", a, err)
 		}
 		if in, err := t.listed(ctx); err != nil || in {
-			return fmt.Errorf("what was resolved is listed as unknown: %v, %w", in, err)
+			return fmt.Errorf("what was resolved is listed as unknown: %v, %v", in, err)
 		}
 	}
 	was, err := journalOf(ctx, t.provider.url, t.name)

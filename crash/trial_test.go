@@ -221,8 +221,8 @@ func (t *trial) halt(ctx context.Context, point string) error {
 		t.fate.fence++
 		t.fate.finished = true
 		t.fate.fenced(point)
-	case pending && t.tool == steps:
-		want = isUnknown
+	case pending && (t.tool == steps || point == beforeRecord):
+		want = isUnknown // for the latter, the time to record it in was over
 	default:
 		want = isResult
 	}
@@ -242,13 +242,21 @@ func (t *trial) halt(ctx context.Context, point string) error {
 	}
 	a := <-c
 	if a.err != nil || a.kind != want {
-		return fmt.Errorf("the process that was stopped said %v, %w; want %s", a.answer, a.err, want)
+		return fmt.Errorf("the process that was stopped said %v, %v; want %s", a.answer, a.err, want)
 	}
-	if pending && t.tool == whole && t.action == stop {
+	if pending && t.tool == whole && t.action == stop && want == isResult {
 		// Nobody had taken it over: its own late outcome is the outcome.
 		t.first = a.answer
 		t.fate = fate{}
 		t.fate.run(t.tool, "")
+	}
+	if t.first.kind == isUnknown {
+		// It may have renewed its lease before it found that it was too late, and
+		// what it gave up to record may have been recorded.
+		if t.first, err = t.retries(ctx); err != nil {
+			return err
+		}
+		t.fate.finished = t.first.kind == isResult
 	}
 	if a.kind == isResult && a.body != t.first.body {
 		return fmt.Errorf("the process that was stopped said %v, and retries get %v", a.answer, t.first)
@@ -261,7 +269,7 @@ func (t *trial) linger(ctx context.Context, p *process, c <-chan told) error {
 	for end := time.Now().Add(2*lease + lease/2); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		for _, r := range t.replicas {
 			if a, err := call(ctx, r.url, t.tool, t.name, t.state, "accept"); err != nil || a.kind != isInProgress {
-				return fmt.Errorf("a retry while the handler runs got %v, %w", a, err)
+				return fmt.Errorf("a retry while the handler runs got %v, %v", a, err)
 			}
 		}
 	}
@@ -270,7 +278,7 @@ func (t *trial) linger(ctx context.Context, p *process, c <-chan told) error {
 	}
 	a := <-c
 	if a.err != nil || a.kind != isResult {
-		return fmt.Errorf("the handler that took long ended with %v, %w", a.answer, a.err)
+		return fmt.Errorf("the handler that took long ended with %v, %v", a.answer, a.err)
 	}
 	t.first = a.answer
 	t.fate = fate{}
@@ -328,7 +336,7 @@ func (t *trial) operation(ctx context.Context) (*ledger.Operation, error) {
 	}
 	page, _, err := t.store.Ledger().List(ctx, ledger.Query{Flow: flow})
 	if err != nil || len(page) != 1 {
-		return nil, fmt.Errorf("the flow has %d operations, %w", len(page), err)
+		return nil, fmt.Errorf("the flow has %d operations, %v", len(page), err)
 	}
 	return &page[0], nil
 }
