@@ -79,8 +79,8 @@ func (t *trial) judge(ctx context.Context) error {
 		if t.tool == steps || !loose && t.fate.finished {
 			return fmt.Errorf("retries get %v of an operation that could be carried out", t.first)
 		}
-		if op.State != ledger.Unknown || t.first.flow != t.flow {
-			return fmt.Errorf("the ledger says %v of flow %s, and retries get %v", op.State, t.flow, t.first)
+		if _, err := t.unknown(ctx); err != nil || t.first.flow != t.flow {
+			return fmt.Errorf("flow %s: retries get %v, %v", t.flow, t.first, err)
 		}
 		if in, err := t.listed(ctx); err != nil || !in {
 			return fmt.Errorf("the unknown operation is listed: %v, %v", in, err)

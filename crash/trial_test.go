@@ -310,20 +310,27 @@ const found = `{"content":[{"type":"text","text":"found by the operator"}]}`
 
 // resolve waits until the operation is unknown and resolves it as an operator does.
 func (t *trial) resolve(ctx context.Context) error {
+	op, err := t.unknown(ctx)
+	if err != nil {
+		return err
+	}
+	return t.store.Ledger().Resolve(ctx, op.ID, op.Fence, ledger.Resolution{
+		State: ledger.Succeeded, Outcome: foil.EncodeOutcome([]byte(found)), By: "operator",
+	})
+}
+
+// unknown waits until the operation is unknown. What a retry was told may be undone
+// once by a renewal that was under way, and lasts when that has lapsed.
+func (t *trial) unknown(ctx context.Context) (*ledger.Operation, error) {
 	for {
 		op, err := t.operation(ctx)
-		if err != nil {
-			return err
-		}
-		if op.State == ledger.Unknown {
-			return t.store.Ledger().Resolve(ctx, op.ID, op.Fence, ledger.Resolution{
-				State: ledger.Succeeded, Outcome: foil.EncodeOutcome([]byte(found)), By: "operator",
-			})
+		if err != nil || op.State == ledger.Unknown {
+			return op, err
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("the operation is still %v: %w", op.State, ctx.Err())
+			return op, fmt.Errorf("the operation is still %v: %w", op.State, ctx.Err())
 		}
 	}
 }
