@@ -22,10 +22,12 @@ import (
 const thinking = 2 * time.Minute
 
 // newID is an ID as a Guard mints it, redeemed now.
-func newID() []byte {
+func newID() []byte { return idAt(time.Now().Add(-time.Duration(mrand.Int64N(int64(thinking))))) }
+
+// idAt is an ID minted at that time.
+func idAt(minted time.Time) []byte {
 	id := make([]byte, 16)
 	rand.Read(id)
-	minted := time.Now().Add(-time.Duration(mrand.Int64N(int64(thinking))))
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(minted.UnixMilli()))
 	copy(id, ms[2:])

@@ -113,15 +113,15 @@ func (c *conn) sweep(stmt *sql.Stmt, until int64, limit int) (n int, err error) 
 }
 
 // sweepInPassing deletes a few rows in a transaction that is under way anyway:
-// about twice as many rows as were written since the last time, so that it keeps
-// up. The mark rises only if there is something to delete.
+// half as many again as were written since the last time, so that it overtakes
+// what comes in and leaves it most of the disk's time. The mark rises only if there is something to delete.
 func (s *Store) sweepInPassing(c *conn) error {
 	now := s.opts.Now()
 	passed := now.Sub(s.swept)
 	if s.inserted < passingIDs && passed >= 0 && passed < passingTime {
 		return nil
 	}
-	limit := 2*s.inserted + passingIDs
+	limit := max(passingIDs, s.inserted+s.inserted/2)
 	s.inserted, s.swept = 0, now
 	until := s.horizon()
 	var due bool
