@@ -19,8 +19,10 @@ type proxy struct {
 	pairs map[*pair]bool
 	away  bool
 	fault fault
-	hit   chan struct{} // closed when the fault has struck
-	wg    sync.WaitGroup
+	// thenAway lets no connection through after the fault.
+	thenAway bool
+	hit      chan struct{} // closed when the fault has struck
+	wg       sync.WaitGroup
 }
 
 // What a proxy does to the next request, once.
@@ -93,17 +95,21 @@ func (p *proxy) accept() {
 	}
 }
 
+// refuse lets no new connection through until admit.
+func (p *proxy) refuse() { p.set(true) }
+func (p *proxy) admit()  { p.set(false) }
+
+func (p *proxy) set(away bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away = away
+}
+
 // takeAway ends every connection and lets no other through.
 func (p *proxy) takeAway() (restore func()) {
-	p.mu.Lock()
-	p.away = true
-	p.mu.Unlock()
+	p.refuse()
 	p.cut()
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.away = false
-	}
+	return p.admit
 }
 
 func (p *proxy) cut() {
@@ -129,6 +135,7 @@ func (p *proxy) strike() fault {
 	f := p.fault
 	p.fault = none
 	if f != none {
+		p.away = p.thenAway
 		close(p.hit)
 	}
 	return f
@@ -141,6 +148,9 @@ func (p *proxy) requests(both *pair) {
 		n, err := both.client.Read(buf)
 		if err != nil {
 			return
+		}
+		if bytes.HasPrefix(buf[:n], cancel) {
+			return // the network that lost the connection loses this too
 		}
 		f := p.strike()
 		if f == beforeServer {
@@ -157,6 +167,10 @@ func (p *proxy) requests(both *pair) {
 		}
 	}
 }
+
+// cancel begins a request to cancel another connection's statement, by which the
+// driver ends a call that it gives up.
+var cancel = []byte{0, 0, 0, 16, 4, 210, 22, 46}
 
 // idle is how an answer ends that leaves the connection outside of a transaction.
 var idle = []byte{'Z', 0, 0, 0, 5, 'I'}
