@@ -247,6 +247,9 @@ func (e *Execution) heartbeat() {
 	next := e.g.o.Lease / 3
 	if err != nil {
 		next = e.g.o.Lease / 10
+		if left := e.g.o.Lease - time.Since(e.granted); left > 0 {
+			next = min(next, left) // the handler must not outlive the lease by a beat
+		}
 	}
 	fenced := errors.Is(err, ledger.ErrFenced)
 	if !e.ended && !fenced {
