@@ -21,6 +21,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"operations": scriptOperations,
 			// chomp FILE takes away the line end that a file of an archive has.
 			"chomp": func(ts *testscript.TestScript, _ bool, args []string) {
 				path := ts.MkAbs(args[0])
