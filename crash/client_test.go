@@ -21,6 +21,7 @@ const (
 	isUnknown     = "unknown"
 	isRefusal     = "a refusal"
 	isUnavailable = "unavailable"
+	isFailure     = "the handler's error"
 )
 
 // An answer is what came back for one call, as it came.
@@ -98,6 +99,9 @@ func read(body string) (answer, error) {
 			"-32603 request_state_unavailable": isUnavailable,
 		}
 		a.kind = kinds[fmt.Sprint(m.Error.Code, " ", m.Error.Data.Reason)]
+		if m.Error.Data.Reason == "" {
+			a.kind = isFailure
+		}
 	}
 	if a.kind == "" {
 		return a, errors.New("an answer that nobody promised: " + body)
