@@ -115,7 +115,7 @@ func TestHandlerIsTold(t *testing.T) {
 				if ended := its.Err() != nil; ended != (name == "fenced") {
 					t.Errorf("before the lease is over: ended %v", ended)
 				}
-				time.Sleep(foil.DefaultLease / 3)
+				time.Sleep(2 * time.Millisecond)
 				if !errors.Is(context.Cause(its), ledger.ErrFenced) {
 					t.Errorf("cause %v", context.Cause(its))
 				}
