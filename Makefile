@@ -57,3 +57,10 @@ bench-stores: ## Measure the stores side by side, and write the table of docs/st
 .PHONY: bench-live
 bench-live: ## Measure a SQLite file with ten million live IDs (4 GB of disk), and write docs/stores.md
 	cd bench && $(GO) test -v -timeout 60m ./stores -run '^TestLive$$' -args -live 10000000 -write ../../docs/stores.md
+
+# How often make crash kills a worker; the other parts of it grow with it.
+CRASH ?= 1000
+
+.PHONY: crash
+crash: ## Kill processes, stores and connections for long (CRASH=1000 times), and check linearizability
+	FOIL_CRASH=$(CRASH) $(GO) test -v -count=1 -timeout 60m ./crash ./linear

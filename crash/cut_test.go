@@ -103,7 +103,11 @@ func (c *cutter) loses() bool {
 	if c.lose--; c.lose > 0 {
 		return false
 	}
-	c.away = c.stay
+	if c.away = c.stay; c.away {
+		for _, conn := range c.conns { // others may be up
+			_ = conn.Close()
+		}
+	}
 	return true
 }
 
