@@ -436,10 +436,9 @@ func (l *seenLedger) Begin(ctx context.Context, s *ledger.Start) (*ledger.Operat
 func TestSettleReadable(t *testing.T) {
 	c := &seenCodec{}
 	b := newBench(t, nil)
-	g := b.guard(t, b.codec, nil)
 	c.Codec = b.codec
 	for _, once := range []foil.Once{foil.Redeem, foil.Settle} {
-		g = b.guard(t, c, func(o *foil.Options) {
+		g := b.guard(t, c, func(o *foil.Options) {
 			o.Once, o.Ledger = once, anyLedger{ledger.NewMemory(nil)}
 		})
 		if _, err := g.Seal(ctx, purge(), confirm()); err != nil {
