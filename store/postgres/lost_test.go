@@ -232,3 +232,44 @@ func TestLostRedeem(t *testing.T) {
 		t.Fatalf("Redeem by the same = %q, %v", payload, err)
 	}
 }
+
+// Whoever finds that an earlier try was carried out writes the row again, so that
+// the commit waits for the standbys that the lost answer had waited for.
+func TestLostIsWrittenAgain(t *testing.T) {
+	w := newWorld(t, nil)
+	s := w.warm(t)
+	w.sql(t, `CREATE TABLE {s}.seen (tab text)`, `CREATE FUNCTION {s}.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO {s}.seen VALUES (TG_TABLE_NAME); RETURN NULL; END $$`)
+	for _, table := range []string{"spent", "operation", "claim"} {
+		w.sql(t, `CREATE TRIGGER zz_see AFTER UPDATE ON {s}.`+table+` FOR EACH ROW EXECUTE FUNCTION {s}.see()`)
+	}
+	hit := w.proxy.arm(afterCommit)
+	if first, err := s.Replay().Use(t.Context(), newID(), soon()); err != nil || !first {
+		t.Fatalf("Use = %v, %v; want true", first, err)
+	}
+	<-hit
+	if _, _, err := s.Ledger().Begin(t.Context(), newStart()); err != nil { // on the new connection
+		t.Fatal(err)
+	}
+	hit = w.proxy.arm(afterCommit)
+	if _, started, err := s.Ledger().Begin(t.Context(), newStart()); err != nil || !started {
+		t.Fatalf("Begin = %v, %v; want true", started, err)
+	}
+	<-hit
+	claim, err := s.Claims().Issue(t.Context(), nil, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := s.Claims().Redeem(t.Context(), claim, "one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for table, want := range map[string]int{"spent": 1, "operation": 1, "claim": 2} {
+		var n int
+		w.scan(t, `SELECT count(*) FROM {s}.seen WHERE tab = '`+table+`'`, &n)
+		if n != want {
+			t.Errorf("%d rows of %s were written again, want %d", n, table, want)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func TestOpenErrors(t *testing.T) {
 		"unescaped hash":            "postgres://postgres:1#" + secret + "@" + server.Addr() + "/postgres",
 		"unescaped percent":         "postgres://postgres:%" + secret + "@" + server.Addr() + "/postgres",
 		"unescaped question mark":   "postgres://postgres:1?" + secret + "@" + server.Addr() + "/postgres",
-		"unquoted space":            fmt.Sprintf("host=%s port=%s password=a %s user=postgres", host, port, secret),
+		"unquoted space":            fmt.Sprintf("host=%s port=%s user=postgres password=%s %s dbname=postgres sslmode=disable", host, port, server.Password, secret),
 		"unterminated quote":        "host=127.0.0.1 password='" + secret,
 		"bad setting":               "postgres://postgres:" + secret + "@" + server.Addr() + "/postgres?sslmode=" + secret,
 		"bad size of the pool, url": "postgres://postgres:" + secret + "@" + server.Addr() + "/postgres?pool_max_conns=many",
@@ -53,8 +53,11 @@ func TestOpenErrors(t *testing.T) {
 		}
 		checkOpenError(t, name+", Migrate", secret, nil, postgres.Migrate(t.Context(), dsn, ""))
 	}
+	// What is before a hash looks like a port.
+	s, err := postgres.Open(t.Context(), "postgres://127.0.0.1:"+closed+"#x@"+server.Addr()+"/postgres", nil)
+	checkOpenError(t, "unescaped hash after digits", closed, s, err)
 	t.Setenv("PGPASSWORD", secret)
-	s, err := postgres.Open(t.Context(), "postgres://postgres@"+server.Addr()+"/postgres?sslmode=disable", nil)
+	s, err = postgres.Open(t.Context(), "postgres://postgres@"+server.Addr()+"/postgres?sslmode=disable", nil)
 	checkOpenError(t, "PGPASSWORD", secret, s, err)
 }
 
