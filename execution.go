@@ -236,12 +236,17 @@ func (e *Execution) renew(ctx context.Context) error {
 // heartbeat renews the lease, and ends the handler's context when it cannot.
 func (e *Execution) heartbeat() {
 	e.mu.Lock()
-	ended := e.ended
+	ended, left := e.ended, e.g.o.Lease-time.Since(e.granted)
 	e.mu.Unlock()
 	if ended {
 		return
 	}
-	err := e.renew(context.Background())
+	ctx, cancel := context.Background(), context.CancelFunc(func() {})
+	if left > 0 { // a store that hangs must not hide that the lease is over
+		ctx, cancel = context.WithTimeout(ctx, left)
+	}
+	err := e.renew(ctx)
+	cancel()
 	e.mu.Lock()
 	lapsed := time.Since(e.granted) >= e.g.o.Lease
 	next := e.g.o.Lease / 3

@@ -18,10 +18,15 @@ type faulty struct {
 	ledger.Store
 	renew, finish, step func() error
 	renews              atomic.Int32
+	hangs               bool // until the caller gives up
 }
 
 func (f *faulty) Renew(ctx context.Context, id [16]byte, fence uint64, lease time.Duration) error {
 	f.renews.Add(1)
+	if f.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if f.renew != nil {
 		if err := f.renew(); err != nil {
 			return err
@@ -96,10 +101,12 @@ func TestHandlerIsTold(t *testing.T) {
 	for name, renew := range map[string]func() error{
 		"fenced": func() error { return ledger.ErrFenced },
 		"away":   func() error { return errDisk },
+		"hangs":  nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, f := newFaulty(t, nil)
+				s, f := newFaulty(t, func(o *foil.Options) { o.StoreTimeout = time.Hour })
+				f.hangs = renew == nil
 				o := s.start(t, answering(accepted), s.seal(t, purge(), confirm()))
 				gone, hangUp := context.WithCancel(ctx)
 				its, err := o.Dispatch(gone)
@@ -119,7 +126,7 @@ func TestHandlerIsTold(t *testing.T) {
 				if !errors.Is(context.Cause(its), ledger.ErrFenced) {
 					t.Errorf("cause %v", context.Cause(its))
 				}
-				f.renew = nil
+				f.renew, f.hangs = nil, false
 				_ = o.Conclude(ctx, foil.Conclusion{Err: errDisk})
 			})
 		})

@@ -199,7 +199,8 @@ type Query struct {
 //
 // Every method is atomic, and what it reports is as durable as the store promises
 // once it returns. Of any number of concurrent Begins with one ID, on any number
-// of machines, exactly one reports started. A store counts leases by its own
+// of machines, one reports started and no other; none may, if the one that was
+// first lost its answer. A store counts leases by its own
 // clock and never by the caller's. It keeps no reference to what it is given and
 // hands out what the caller may keep and change. No error contains an ID, an
 // outcome, a principal, or what the store authenticates to its backend with.
@@ -245,8 +246,8 @@ type Store interface {
 	// Finish ends the operation. It works for one that is executing, whether or
 	// not its lease has run out, and turns one that is Unknown into its outcome,
 	// as long as fence is the operation's. ErrFenced otherwise; ErrTooLarge.
-	// Finish with what is recorded already, under the same fence, is no error:
-	// a caller that lost its connection may ask again.
+	// Finish with what Finish has recorded already, under the same fence, is no
+	// error: a caller that lost its connection may ask again.
 	Finish(ctx context.Context, id [IDLen]byte, fence uint64, f Finish) error
 
 	// Resolve records an operator's finding for an operation that is Unknown and

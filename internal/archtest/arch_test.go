@@ -73,6 +73,8 @@ var allowed = map[string][]string{
 	"interop/python": {},
 
 	"interop/conformance": {},
+	"crash":               {},
+	"linear":              {},
 }
 
 // core is what a server takes in with the Guard and the default codec: the
