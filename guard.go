@@ -110,6 +110,7 @@ type Guard struct {
 	store  health
 	ledger health
 	tokens health // of the codec, if it says that it depends on a backend
+	old    health // of the codec that a Migration moves away from
 }
 
 // New returns a Guard that seals with codec. It fails for options that would
@@ -179,8 +180,13 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 	g.store.name, g.ledger.name = "replay", "ledger"
 	g.store.pinger, _ = o.Replay.(replay.Pinger)
 	g.ledger.pinger, _ = o.Ledger.(ledger.Pinger)
-	g.tokens.name = "codec"
-	g.tokens.pinger, _ = codec.(Pinger)
+	g.tokens.name, g.old.name = "codec", "codec"
+	if m, ok := codec.(*Migration); ok {
+		g.tokens.pinger, _ = m.to.(Pinger)
+		g.old.pinger, _ = m.from.(Pinger)
+	} else {
+		g.tokens.pinger, _ = codec.(Pinger)
+	}
 	return g, nil
 }
 

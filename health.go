@@ -66,3 +66,23 @@ func (g *Guard) ready(ctx context.Context, h *health) error {
 	h.report(g.o.Now(), err)
 	return err
 }
+
+// backend returns the health of what opens this token, nil if that depends on
+// nothing. In a Migration either format has its own, told apart by the prefix,
+// which is no secret: one that is away must not shut out the other.
+func (g *Guard) backend(token string) *health {
+	h := &g.tokens
+	if m, ok := g.codec.(*Migration); ok {
+		c, old := m.opens(token)
+		if c == nil {
+			return nil
+		}
+		if old {
+			h = &g.old
+		}
+	}
+	if h.pinger == nil {
+		return nil
+	}
+	return h
+}

@@ -3,6 +3,7 @@ package foil_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -178,3 +179,58 @@ func (c *awayCodec) Open(ctx context.Context, token string) ([]byte, error) {
 }
 
 func (c *awayCodec) Ping(context.Context) error { c.pings++; return c.away }
+
+// While a fleet moves, the backend of one format says nothing of the other.
+func TestMigrationAway(t *testing.T) {
+	for _, down := range []string{"new", "old"} {
+		t.Run(down, func(t *testing.T) {
+			b := newBench(t, nil)
+			codecs := map[string]*prefixed{
+				"new": {awayCodec: awayCodec{Codec: b.codec}, prefix: "n1."},
+				"old": {awayCodec: awayCodec{Codec: b.codec}, prefix: "o1."},
+			}
+			m, err := foil.Migrate(codecs["new"], codecs["old"], b.now.Add(time.Hour), &foil.MigrateOptions{Now: b.clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := b.guard(t, m, func(o *foil.Options) { o.Once = foil.Off })
+			token, err := g.Seal(ctx, purge(), confirm())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens := map[string]string{"new": token, "old": "o1." + strings.TrimPrefix(token, "n1.")}
+			codecs[down].away = errDisk
+			for range 3 {
+				for name, token := range tokens {
+					_, err := g.Open(ctx, purge(), token)
+					if name == down && !errors.Is(err, foil.ErrUnavailable) || name != down && err != nil {
+						t.Errorf("the %s format is away, and a token of the %s: %v", down, name, err)
+					}
+				}
+				if _, err := g.Open(ctx, purge(), tokens[down][:3]+"forged"); !errors.Is(err, foil.ErrUnavailable) {
+					t.Errorf("a forged token of the format that is away: %v", err)
+				}
+				b.now = b.now.Add(2 * time.Second)
+			}
+			_, err = g.Open(ctx, purge(), "neither")
+			wantReason(t, err, foil.ReasonMalformed)
+		})
+	}
+}
+
+// prefixed is a codec under another prefix.
+type prefixed struct {
+	awayCodec
+	prefix string
+}
+
+func (p *prefixed) Prefix() string { return p.prefix }
+
+func (p *prefixed) Seal(ctx context.Context, payload []byte, expires time.Time) (string, error) {
+	token, err := p.awayCodec.Codec.Seal(ctx, payload, expires)
+	return p.prefix + strings.TrimPrefix(token, "v1."), err
+}
+
+func (p *prefixed) Open(ctx context.Context, token string) ([]byte, error) {
+	return p.awayCodec.Open(ctx, "v1."+strings.TrimPrefix(token, p.prefix))
+}

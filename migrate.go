@@ -28,7 +28,6 @@ var (
 	_ Encrypter     = (*Migration)(nil)
 	_ KeyIdentifier = (*Migration)(nil)
 	_ KeyLimiter    = (*Migration)(nil)
-	_ Pinger        = (*Migration)(nil)
 )
 
 // Migrate returns a codec that seals with to and opens the tokens of both
@@ -80,33 +79,26 @@ func (m *Migration) Seal(ctx context.Context, payload []byte, expires time.Time)
 
 // Open opens a token with the codec whose prefix it has.
 func (m *Migration) Open(ctx context.Context, token string) ([]byte, error) {
-	switch {
-	case strings.HasPrefix(token, m.toPrefix):
-		return m.to.Open(ctx, token)
-	case strings.HasPrefix(token, m.fromPrefix) && m.moving():
-		return m.from.Open(ctx, token)
+	if c, _ := m.opens(token); c != nil {
+		return c.Open(ctx, token)
 	}
 	return nil, Reject(ReasonMalformed)
+}
+
+// opens returns the codec that Open would give a token to; nil if there is none.
+func (m *Migration) opens(token string) (c Codec, old bool) {
+	switch {
+	case strings.HasPrefix(token, m.toPrefix):
+		return m.to, false
+	case strings.HasPrefix(token, m.fromPrefix) && m.moving():
+		return m.from, true
+	}
+	return nil, false
 }
 
 // Encrypts reports what the new codec says, since it alone seals: the old
 // codec's tokens came from replicas that had it and asked it.
 func (m *Migration) Encrypts() bool { return encrypts(m.to) }
-
-// Ping asks the codecs that can be asked.
-func (m *Migration) Ping(ctx context.Context) error {
-	for _, c := range []Codec{m.to, m.from} {
-		if c == m.from && !m.moving() {
-			continue
-		}
-		if p, ok := c.(Pinger); ok {
-			if err := p.Ping(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
 
 // KeyID asks the codec whose prefix the token has. It knows the old format's
 // keys after the date too, for the log line of the refusal.

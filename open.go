@@ -49,8 +49,8 @@ func (g *Guard) open(ctx context.Context, req *Request, token string) (*Opened, 
 	}
 	// A client must not learn from a store's outage which of its states would
 	// have passed.
-	if g.tokens.pinger != nil {
-		if err := g.ready(ctx, &g.tokens); err != nil {
+	if h := g.backend(token); h != nil {
+		if err := g.ready(ctx, h); err != nil {
 			return nil, unavailable("codec", err)
 		}
 	}
@@ -97,8 +97,8 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 	if err != nil {
 		err = codecFailure(err)
 	}
-	if g.tokens.pinger != nil && ctx.Err() == nil {
-		g.tokens.report(g.o.Now(), failure(err))
+	if h := g.backend(token); h != nil && ctx.Err() == nil {
+		h.report(g.o.Now(), failure(err))
 	}
 	if err != nil {
 		return nil, "", err

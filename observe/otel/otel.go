@@ -29,7 +29,7 @@
 //   - foil.operation.status: started, resumed, succeeded, failed and lost (its
 //     outcome is unknown) of an operation itself; recorded, in_progress and
 //     unknown of requests for one that there is. Only under Once: Settle.
-//   - foil.store: replay, claimcheck or ledger; foil.store.op: use, attempt, ping,
+//   - foil.store: replay, claimcheck, ledger or codec; foil.store.op: use, attempt, ping,
 //     redeem, revoke, begin, get, step, renew, resume, finish.
 //   - foil.key.id: the key's id as in tokens and logs; none for a codec that
 //     names no keys; other beyond 256 keys in the life of a process.

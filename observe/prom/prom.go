@@ -28,7 +28,7 @@
 //   - status: started, resumed, succeeded, failed and lost (its outcome is
 //     unknown) of an operation itself; recorded, in_progress and unknown of
 //     requests for one that there is.
-//   - store: replay, claimcheck or ledger.
+//   - store: replay, claimcheck, ledger or codec.
 //   - kid: the key's id as in tokens and logs; none for a codec that names no
 //     keys; other beyond 256 keys in the life of a process.
 //
