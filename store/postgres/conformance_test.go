@@ -227,3 +227,5 @@ func ledgerHarness(t *testing.T) *ledgertest.Harness {
 }
 
 func TestLedgerConformance(t *testing.T) { ledgertest.Run(t, ledgerHarness) }
+
+func TestLedgerModel(t *testing.T) { ledgertest.Model(t, ledgerHarness) }
