@@ -163,6 +163,25 @@ func FuzzMiddleware(f *testing.F) {
 	})
 }
 
+// The server that is fuzzed carries out the honest seed of each method: what
+// refuses everything would pass for sound.
+func TestFuzzedServerActs(t *testing.T) {
+	r := newRanger(t)
+	key, _ := question(1)
+	for _, x := range fuzzed {
+		c, err := dial(t.Context(), r.server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := c.call(`{"jsonrpc":"2.0","id":1,"method":"` + x.method + `","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + httpdoor.Protocol +
+			`","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}},` + x.call + `,"inputResponses":{"` + key + `":` + yesText + `},"requestState":"` + r.mint(t, x.method) + `"}}`)
+		c.close()
+		if err != nil || !bytes.Contains(reply, []byte(`"resultType":"complete"`)) || odd(reply) != "" || len(r.wrong) > 0 || len(r.minted) > 0 {
+			t.Errorf("%s: %s, %v; %v", x.method, reply, err, r.wrong)
+		}
+	}
+}
+
 // odd says what is wrong with a reply.
 func odd(reply []byte) string {
 	if bytes.Contains(reply, []byte(plainState)) {
