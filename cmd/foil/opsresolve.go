@@ -31,7 +31,7 @@ func newOpsResolveCmd() *cobra.Command {
 	var from storeFlag
 	var rest atRestFlag
 	var f finding
-	var asJSON, dry bool
+	var asJSON, dry, unproven bool
 	c := &cobra.Command{
 		Use:   "resolve ID",
 		Short: "Say of an unknown operation what became of it",
@@ -44,6 +44,10 @@ The client of a tool is told that an operator resolved it, and whether as an err
 --result tells it something else: a file with one JSON object, the result as the
 method has it. For prompts/get and resources/read it is required, as those have no
 form for this. --by and --note stay in the store.
+
+What the client is told is sealed under the ring of the servers. A ring under which
+no row is sealed is refused; in a store where no row is sealed yet, --unproven-ring
+says that it is the right one.
 
 An operation whose lease still runs is refused: its process may be at work. So is one
 that changed since it was read.`,
@@ -73,7 +77,10 @@ that changed since it was read.`,
 				return err
 			}
 			defer closeStore(s, &err)
-			if err := sameRing(c.Context(), s, rest.ring); err != nil {
+			stop := busy(c, "comparing the ring with the rows")
+			err = sameRing(c.Context(), s, rest.ring, unproven)
+			stop()
+			if err != nil {
 				return err
 			}
 			r, err := f.resolve(c.Context(), s.Ledger(), id, dry)
@@ -94,6 +101,7 @@ that changed since it was read.`,
 	flags.StringVar(&f.by, "by", "", "who says so (required)")
 	flags.StringVar(&f.note, "note", "", "how that is known (required)")
 	flags.StringVar(&f.file, "result", "", "file with the result that the client is told, a JSON object")
+	flags.BoolVar(&unproven, "unproven-ring", false, "take the ring at its word where no row is sealed yet")
 	flags.BoolVar(&dry, "dry-run", false, "say what would be done, and do nothing")
 	for _, name := range []string{"as", "by", "note"} {
 		_ = c.MarkFlagRequired(name) // fails for an unknown flag only
@@ -244,14 +252,18 @@ func notAnOperation(ctx context.Context, l ledger.Store, id opID) error {
 }
 
 // sameRing refuses a ring that is not that of the servers: what is sealed under it
-// they could not open, and the client would never be told.
-func sameRing(ctx context.Context, s dsn.Store, ring *keyring.Ring) error {
+// they could not open, and the client would never be told. Where nothing is sealed
+// yet nobody can tell: then it must be said by name that the ring is theirs.
+func sameRing(ctx context.Context, s dsn.Store, ring *keyring.Ring, unproven bool) error {
 	st, err := s.Stats(ctx)
 	if err != nil {
 		return err
 	}
 	if len(st.Keys) == 0 {
-		return nil // nothing is sealed yet, so nobody can tell
+		if ring != nil && !unproven {
+			return refusedf("no row of this store is sealed, so it cannot be seen whether its servers have this ring; if they had another, or none, the client would never be told. If it is theirs, say --unproven-ring")
+		}
+		return nil
 	}
 	if ring == nil {
 		return refusedf("the rows of this store are sealed: --plain-at-rest is not for it, give --storage-ring SOURCE")

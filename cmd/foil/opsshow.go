@@ -194,7 +194,7 @@ func printOperations(out io.Writer, shown []*shownOperation) error {
 		} else {
 			fmt.Fprintf(w, "principal\ttag %s\n", s.Principal)
 		}
-		fmt.Fprintf(w, "started\t%s, not after %s\nlease\tuntil %s, fence %d\n", s.Started, s.Expires, s.LeaseUntil, s.Fence)
+		fmt.Fprintf(w, "started\t%s, had to start by %s\nlease\tuntil %s, fence %d\n", s.Started, s.Expires, s.LeaseUntil, s.Fence)
 		if s.Finished != "" {
 			fmt.Fprintf(w, "finished\t%s, kept until %s\n", s.Finished, s.KeptUntil)
 		}
