@@ -21,11 +21,13 @@ const (
 	WHERE id = $1::bytea AND fence = $2::bigint AND ` + isUnknown
 
 	// The operation is locked by renew in the same transaction, so that its
-	// steps are numbered one after the other.
+	// steps are numbered one after the other. That this transaction has written
+	// the row is asked for: else a Resume that commits between the two statements
+	// would let a step in whose renew had found nothing.
 	putStep = `INSERT INTO {s}.step (operation, name, seq, fence, began, ended, result, sealed)
 	SELECT o.id, $3::bytea, n.seq, $2::bigint, {now}, CASE WHEN $4::boolean THEN {now} END, $5::bytea, $6::boolean
 	FROM {s}.operation o, (SELECT coalesce(max(seq), 0) + 1 AS seq FROM {s}.step WHERE operation = $1::bytea) n
-	WHERE ` + runs + ` AND (n.seq <= $7::integer OR EXISTS (SELECT FROM {s}.step WHERE operation = $1::bytea AND name = $3::bytea))
+	WHERE ` + runs + ` AND o.xmin = pg_current_xact_id()::xid AND (n.seq <= $7::integer OR EXISTS (SELECT FROM {s}.step WHERE operation = $1::bytea AND name = $3::bytea))
 	ON CONFLICT (operation, name) DO UPDATE SET fence = excluded.fence, ended = excluded.ended, result = excluded.result, sealed = excluded.sealed
 	WHERE step.ended IS NULL`
 
