@@ -23,10 +23,18 @@ func TestFenceBetweenStatements(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
+			w.opts.MaxConns = 1
 			l := w.open(t).Ledger()
 			s := newStart()
 			if _, started, err := l.Begin(t.Context(), s); err != nil || !started {
 				t.Fatalf("Begin = %v, %v", started, err)
+			}
+			// Preparing a statement takes its locks too: let it be done before.
+			if _, err := l.BeginStep(t.Context(), s.ID, 1, "warm", time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.EndStep(t.Context(), s.ID, 1, "warm", nil, time.Minute); err != nil {
+				t.Fatal(err)
 			}
 			unlock := w.lock(t, "step")
 			done := make(chan error, 1)
@@ -38,7 +46,7 @@ func TestFenceBetweenStatements(t *testing.T) {
 				t.Errorf("under a fence that was nobody's yet: %v, want ErrFenced", err)
 			}
 			op, err := l.Get(t.Context(), s.ID)
-			if err != nil || len(op.Steps) != 0 {
+			if err != nil || len(op.Steps) != 1 {
 				t.Errorf("it wrote %v, %v", op, err)
 			}
 		})
