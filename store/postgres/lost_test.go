@@ -13,6 +13,7 @@ import (
 	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/store/postgres"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // newID returns an ID as tokens have it: 48 bits of milliseconds, 80 random.
@@ -37,11 +38,27 @@ func newStart() *ledger.Start {
 }
 
 // warm opens a store with one connection that has prepared its statements, so
-// that the next request is one exchange.
+// that the next request is one exchange; pgx would first ask a connection that
+// has been idle for a second whether it is there.
 func (w *world) warm(t *testing.T) *postgres.Store {
 	t.Helper()
-	w.opts.MaxConns = 1
-	s := w.open(t)
+	config, err := pgxpool.ParseConfig(w.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 1
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s, err := postgres.New(t.Context(), pool, &w.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s.NoSweep()
 	if first, err := s.Replay().Use(t.Context(), newID(), soon()); err != nil || !first {
 		t.Fatalf("Use = %v, %v", first, err)
 	}
@@ -188,7 +205,7 @@ func TestLostForGood(t *testing.T) {
 			s := w.warm(t)
 			w.proxy.thenAway = true
 			hit := w.proxy.arm(afterCommit)
-			patient := s.SetTimeout(2 * time.Second)
+			patient := s.SetTimeout(5 * time.Second)
 			ok, err := call(s)
 			patient()
 			if ok || err == nil || !strings.Contains(err.Error(), "could not be found out") {
