@@ -101,7 +101,7 @@ func schedule(rnd *rand.Rand, kills int) (all []spec) {
 		all = append(all, s)
 	}
 	halts := append(single(whole, stop), single(steps, stop)...)
-	for _, s := range append(single(whole, resolve), single(steps, resolve)...) {
+	for _, s := range slices.Concat(single(whole, resolve), single(steps, resolve), single(steps, overtake)) {
 		if p := s.points[0]; p != arrive && p != beforeBegin && p != afterRecord && p != beforeReply {
 			halts = append(halts, s)
 		}

@@ -263,6 +263,8 @@ func cutOne(ctx context.Context, direct, through string, c *cutter, once foil.On
 	lost = c.mend()
 	told := err == nil
 	switch {
+	case told && lost && stay && n == 1:
+		return lost, errors.New("nobody can know that the token was spent or the operation begun, and it is executed")
 	case told:
 	case errors.Is(err, foil.ErrInvalid):
 		return lost, fmt.Errorf("an honest token is refused, and nobody says that the store failed: %w", err)

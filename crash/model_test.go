@@ -99,7 +99,7 @@ func (g *gates) Begin(ctx context.Context, s *ledger.Start) (*ledger.Operation, 
 	op, err := gated(g.m, "begin", func() (op *ledger.Operation, err error) {
 		op, started, err = g.Store.Begin(ctx, s)
 		if started {
-			g.m.fence = op.Fence
+			g.m.fence, g.m.w.first = op.Fence, g.m
 		}
 		return op, err
 	})

@@ -22,7 +22,9 @@ const (
 	kill    = "kill"    // kill -9
 	stop    = "stop"    // SIGSTOP past the lease, then somebody else asks, then SIGCONT
 	resolve = "resolve" // SIGSTOP past the lease, then an operator resolves, then SIGCONT
-	linger  = "linger"  // nothing: the handler takes longer than the lease
+	// overtake is stop, but the first goes on while another is at work.
+	overtake = "overtake"
+	linger   = "linger" // nothing: the handler takes longer than the lease
 )
 
 // anytime is no point: the process is killed some time after the request.
@@ -204,8 +206,11 @@ func (t *trial) halt(ctx context.Context, point string) error {
 		return errors.Join(err, errors.New("it did not come by"))
 	}
 	defer p.kill()
-	if t.action == linger {
+	switch t.action {
+	case linger:
 		return t.linger(ctx, p, c)
+	case overtake:
+		return t.overtake(ctx, point, p, c)
 	}
 	if err := p.stop(); err != nil {
 		return err
@@ -261,6 +266,38 @@ func (t *trial) halt(ctx context.Context, point string) error {
 	if a.kind == isResult && a.body != t.first.body {
 		return fmt.Errorf("the process that was stopped said %v, and retries get %v", a.answer, t.first)
 	}
+	return nil
+}
+
+// overtake lets a process go on that was stopped, while another has taken over and is
+// at work. It must do nothing more, and the other finishes as if it were alone.
+func (t *trial) overtake(ctx context.Context, point string, p *process, c <-chan told) error {
+	if err := p.stop(); err != nil {
+		return err
+	}
+	t.fate.run(t.tool, afterResume)
+	second, answers, err := t.bring(ctx, afterResume)
+	if err != nil || second == nil {
+		return errors.Join(err, errors.New("nobody took over"))
+	}
+	defer second.kill()
+	if err := p.letGo(); err != nil {
+		return err
+	}
+	t.fate.fenced(point)
+	if a := <-c; a.err != nil || a.kind != isUnknown {
+		return fmt.Errorf("the process that was overtaken said %v, %v", a.answer, a.err)
+	}
+	if err := second.letGo(); err != nil {
+		return err
+	}
+	a := <-answers
+	if a.err != nil || a.kind != isResult {
+		return fmt.Errorf("the process that took over said %v, %v", a.answer, a.err)
+	}
+	t.first = a.answer
+	t.fate.fence-- // it has resumed once
+	t.fate.run(t.tool, "")
 	return nil
 }
 
