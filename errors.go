@@ -135,11 +135,3 @@ func codecFailure(err error) error {
 	}
 	return unavailable("codec", err)
 }
-
-// failure is err if it is a failure of the system, and nil if it is a refusal.
-func failure(err error) error {
-	if ReasonOf(err) != "" {
-		return nil
-	}
-	return err
-}

@@ -164,14 +164,39 @@ func TestCodecAway(t *testing.T) {
 	}
 }
 
+// A token that is refused without asking the backend does not show that the
+// backend is back, although it was presented before the outage was known.
+func TestRefusalIsNoSignOfLife(t *testing.T) {
+	b := newBench(t, nil)
+	c := &awayCodec{Codec: b.codec}
+	b.Guard = b.guard(t, c, nil)
+	good := b.seal(t, purge(), confirm())
+	c.before = func() {
+		c.before, c.away = nil, errDisk
+		if _, err := b.Open(ctx, purge(), good); !errors.Is(err, foil.ErrUnavailable) {
+			t.Errorf("a codec that is away: %v", err)
+		}
+		c.away = nil
+	}
+	_, err := b.Open(ctx, purge(), "v1.forged")
+	wantReason(t, err, foil.ReasonMalformed)
+	if _, err := b.Open(ctx, purge(), good); !errors.Is(err, foil.ErrUnavailable) {
+		t.Errorf("a refusal is taken for an answer of the backend: %v", err)
+	}
+}
+
 type awayCodec struct {
 	foil.Codec
 	away         error
+	before       func() // called at the start of Open
 	opens, pings int
 }
 
 func (c *awayCodec) Open(ctx context.Context, token string) ([]byte, error) {
 	c.opens++
+	if c.before != nil {
+		c.before()
+	}
 	if c.away != nil {
 		return nil, c.away
 	}

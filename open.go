@@ -97,8 +97,9 @@ func (g *Guard) verify(ctx context.Context, req *Request, token string, t *terms
 	if err != nil {
 		err = codecFailure(err)
 	}
-	if h := g.backend(token); h != nil && ctx.Err() == nil {
-		h.report(g.o.Now(), failure(err))
+	// A refusal may have been made without asking the backend, and says nothing.
+	if h := g.backend(token); h != nil && ctx.Err() == nil && ReasonOf(err) == "" {
+		h.report(g.o.Now(), err)
 	}
 	if err != nil {
 		return nil, "", err

@@ -118,6 +118,24 @@ func TestUnaskedAnswersAreDropped(t *testing.T) {
 	}
 }
 
+// What counts is the length of an answer as it was sent, not with every "<" in
+// six bytes.
+func TestLongAnswer(t *testing.T) {
+	mw := newWorld(t, nil).protect(fixed())
+	state := sealed(t, mw, tool("x", `{}`, "", nil), ask("q", confirm("?")))
+	page := strings.Repeat("<&>", 1<<20)
+	answers := mcp.InputResponseMap{"q": &mcp.ElicitResult{Action: "accept", Content: map[string]any{"page": page}}}
+	_, err := step(mw, tool("x", `{}`, state, answers), func(ctx context.Context, req mcp.Request) (mcp.Result, error) {
+		if a, s := mcpsdk.Answer(ctx, req, "q", confirm("?")); s != foil.Answered || a.(*mcp.ElicitResult).Content["page"] != page {
+			t.Error("the answer did not arrive", s)
+		}
+		return text("ok"), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A handler whose question changed between the rounds asks again and does
 // nothing, in the new world and in the old.
 func TestRewordedQuestion(t *testing.T) {

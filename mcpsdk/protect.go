@@ -207,7 +207,7 @@ func (p *protector) answer(ctx context.Context, bound foil.Request, c *call, rou
 func (p *protector) open(ctx context.Context, bound *foil.Request, c *call, round *Round, req mcp.Request) (mcp.Request, error) {
 	if c.state != "" {
 		if len(c.answers) > 0 {
-			raw, err := json.Marshal(c.answers)
+			raw, err := encode(c.answers)
 			if err != nil {
 				p.log(ctx, slog.LevelError, "answers could not be read", bound.Method, c.target, err.Error())
 				return nil, wire(err)
@@ -245,7 +245,7 @@ func (p *protector) open(ctx context.Context, bound *foil.Request, c *call, roun
 
 // seal returns the copy of an asking result that may leave.
 func (p *protector) seal(ctx context.Context, bound foil.Request, out *outcome, round *Round) reply {
-	questions, err := json.Marshal(out.questions)
+	questions, err := encode(out.questions)
 	if err != nil {
 		p.log(ctx, slog.LevelError, "questions could not be written", bound.Method, bound.Target, err.Error())
 		return failed(wire(err))

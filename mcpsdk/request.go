@@ -1,6 +1,7 @@
 package mcpsdk
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -40,7 +41,7 @@ func readCall(method string, req mcp.Request) (*call, error) {
 			return nil, errNoParams
 		}
 		p := *r.Params
-		args, err := json.Marshal(p.Arguments)
+		args, err := encode(p.Arguments)
 		if err != nil {
 			return nil, fmt.Errorf("arguments: %w", err)
 		}
@@ -69,6 +70,18 @@ func readCall(method string, req mcp.Request) (*call, error) {
 }
 
 var errNoParams = fmt.Errorf("the request has no params")
+
+// encode writes what the guard is to read. It leaves out the escapes meant for
+// HTML, with which an honest text could grow past the guard's limit.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
 
 // kept returns the answers that passed the guard; nil if none did.
 func kept(answers mcp.InputResponseMap, o *foil.Opened) mcp.InputResponseMap {

@@ -1,0 +1,5 @@
+//go:build race
+
+package foil_test
+
+func init() { raceEnabled = true }
