@@ -54,6 +54,10 @@ func TestServeMetrics(t *testing.T) {
 			t.Error("the metrics hold what was asked for")
 		}
 	}
+	// The replicas share the store.
+	if page := metricsOf(t, s.urls[1]); !strings.Contains(page, "\nfoil_store_spent_ids{name=\"demo\"} 1\n") {
+		t.Errorf("the store does not tell of one spent state:\n%s", page)
+	}
 	if sealed, opened := total[`foil_sealed_total{method="tools/call"}`], total[`foil_opened_total{method="tools/call"}`]; sealed != 1 || opened != 1 {
 		t.Errorf("%d sealed, %d opened; want 1 and 1", sealed, opened)
 	}

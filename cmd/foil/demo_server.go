@@ -100,7 +100,7 @@ func newDemoSite(ctx context.Context, setup *demoSetup, log *slog.Logger) (site 
 		return site, err
 	}
 	site.closers = append(site.closers, store.Close)
-	observer, metrics, err := newDemoObserver()
+	observer, metrics, err := newDemoObserver(store, log)
 	if err != nil {
 		return site, err
 	}
