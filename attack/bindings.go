@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"slices"
 	"time"
 
 	"github.com/foilmcp/foil"
@@ -8,30 +9,36 @@ import (
 
 // principals present somebody's token as somebody else.
 func principals() []Attack {
-	row := func(name, does string, variants func(*bout) []variant) Attack {
-		return Attack{
-			Name: name, Does: does, StoppedBy: "principal", must: []string{Refused}, binding: foil.BindPrincipal,
-			run: func(b *bout) (string, error) { return b.each(variants(b)...) },
-		}
-	}
 	as := func(b *bout, who Login) variant {
 		return b.changed(who.Name, func(f *flow) *Request { return f.as(who) })
 	}
+	row := func(name, does string, run func(*bout) (string, error)) Attack {
+		return Attack{Name: name, Does: does, StoppedBy: "principal", must: []string{Refused}, binding: foil.BindPrincipal, run: run}
+	}
 	return []Attack{
-		row("other-user", "B presents A's token", func(b *bout) []variant { return []variant{as(b, Bob)} }),
-		row("same-client-other-user", "another user of the same OAuth client", func(b *bout) []variant { return []variant{as(b, BobSameClient)} }),
-		row("other-issuer", "the same subject at another issuer; a certificate that says the same name", func(b *bout) []variant {
-			return []variant{as(b, AliceElsewhere), as(b, AliceCertificate)}
+		row("other-user", "B presents A's token; A that of somebody of nearly A's name", func(b *bout) (string, error) {
+			return b.andClose(
+				b.closeNames(near("alice"), func(subject string) foil.Principal { return foil.OAuth(castClient, castIssuer, subject) }),
+				as(b, Bob))
 		}),
-		row("dropped-login", "no credentials where there were some", func(b *bout) []variant { return []variant{as(b, Nobody)} }),
-		row("added-login", "credentials where there were none", func(b *bout) []variant {
-			return []variant{{what: "alice", make: func() (*flow, *Request, error) {
+		row("same-client-other-user", "another user of the same OAuth client", func(b *bout) (string, error) { return b.each(as(b, BobSameClient)) }),
+		row("other-issuer", "the same subject at another issuer, by a certificate, or through another client", func(b *bout) (string, error) {
+			return b.andClose(slices.Concat(
+				b.closeNames(near(castIssuer), func(issuer string) foil.Principal { return foil.OAuth(castClient, issuer, "alice") }),
+				b.closeNames(list("another client", "phone-app"), func(client string) foil.Principal { return foil.OAuth(client, castIssuer, "alice") }),
+				b.closeNames(near(castClient), func(client string) foil.Principal { return foil.OAuth(client, castIssuer, "alice") }),
+			), as(b, AliceElsewhere), as(b, AliceCertificate))
+		}),
+		row("dropped-login", "no credentials where there were some", func(b *bout) (string, error) { return b.each(as(b, Nobody)) }),
+		row("added-login", "credentials where there were none", func(b *bout) (string, error) {
+			nobodys := b.closeTo("a token of nobody", func(m *Minting) { m.Login = Nobody })
+			return b.andClose([]closeToken{nobodys}, variant{what: "alice", make: func() (*flow, *Request, error) {
 				f, err := b.beginAs(Nobody, nil)
 				if err != nil {
 					return nil, nil, err
 				}
 				return f, f.as(Alice), nil
-			}}}
+			}})
 		}),
 	}
 }
@@ -82,8 +89,12 @@ func requests() []Attack {
 			run: func(b *bout) (string, error) { return b.each(variants(b)...) },
 		}
 		switch name {
-		case "other-method", "other-target":
+		case "other-method":
+			a.run = func(b *bout) (string, error) { return b.andClose(b.closeMethods(), variants(b)...) }
 			// What the other call asks may be another question.
+			a.without = []string{Accepted, AskedAgain}
+		case "other-target":
+			a.run = func(b *bout) (string, error) { return b.andClose(b.closeTargets(), variants(b)...) }
 			a.without = []string{Accepted, AskedAgain}
 		case "changed-argument":
 			a.without, a.hidden = []string{Accepted, AskedAgain}, noArguments
@@ -227,7 +238,7 @@ func audience() []Attack {
 		Name: "other-service", Does: "a token of another audience with the same keys", StoppedBy: "audience",
 		must: []string{Refused}, binding: foil.BindAudience,
 		run: func(b *bout) (string, error) {
-			return b.each(
+			return b.andClose(b.closeAudiences(),
 				b.minted("another audience", func(m *Minting) { m.Audience = "another-service" }),
 				b.minted("an audience that begins alike", func(m *Minting) { m.Audience = b.Minter.Audience + "-2" }),
 			)

@@ -18,6 +18,7 @@ type bout struct {
 	attack *Attack
 	expect []string
 	seen   *evidence // of the whole battery
+	round  int       // the round that flows begin in; the first if zero
 
 	mu      sync.Mutex // the fields below; an attack may send from several goroutines
 	last    *Reply     // the reply that decides
@@ -105,7 +106,15 @@ func (b *bout) ask(s *Scene, who Login, pick func(*Scene) Call) (*flow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("round 1: %w", err)
 	}
-	return f, b.asked(f, o)
+	if err := b.asked(f, o); err != nil || b.round < 2 {
+		return f, err
+	}
+	later, err := b.inRound(f.token, b.round)
+	if err == nil && later == "" {
+		err = errors.New("the honest token is of a later round")
+	}
+	f.token = later
+	return f, err
 }
 
 // asked takes a question into a flow.
@@ -258,14 +267,16 @@ func (b *bout) play(v variant) (string, error) {
 		return "", err
 	}
 	verdict := b.verdict(o)
-	if verdict == Refused {
-		finding, err := b.unspent(f)
-		if finding != "" || err != nil {
-			return finding, err
-		}
-		return b.stays(f, req)
+	if verdict != Refused {
+		return verdict, nil
 	}
-	return verdict, nil
+	if finding, err := b.laterToo(req); finding != "" || err != nil {
+		return finding, err
+	}
+	if finding, err := b.unspent(f); finding != "" || err != nil {
+		return finding, err
+	}
+	return b.stays(f, req)
 }
 
 // atOnce is how many forms are on their way at a time.
@@ -349,17 +360,25 @@ func (b *bout) tokens(f *flow, forms iter.Seq2[string, string]) (string, error) 
 
 // mint mints a token for a flow: what it holds already, changed by change.
 func (b *bout) mint(f *flow, change func(*Minting)) (string, error) {
+	token, err := b.mintOfMany(f, change)
+	if err == nil {
+		b.hide("a token", token)
+	}
+	return token, err
+}
+
+// mintOfMany mints a token that is not kept in mind for what was written.
+func (b *bout) mintOfMany(f *flow, change func(*Minting)) (string, error) {
 	state, err := b.Minter.Read(b.ctx, f.token)
 	if err != nil {
 		return "", fmt.Errorf("read the honest token: %w", err)
 	}
-	m := Minting{Call: f.call, Login: f.login, State: state, Questions: f.questions}
+	m := Minting{Call: f.call, Login: f.login, State: state, Questions: f.questions, Round: b.round}
 	change(&m)
 	token, err := b.Minter.Mint(b.ctx, m)
 	if err != nil {
 		return "", fmt.Errorf("mint: %w", err)
 	}
-	b.hide("a token", token)
 	b.hide("a state", state)
 	return token, nil
 }

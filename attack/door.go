@@ -78,6 +78,9 @@ type Request struct {
 	Login Login
 	// Replica is the replica to send it to, from 1. 0 is the next in turn.
 	Replica int
+	// Prelude says that the request only leads up to an attack, and what it gets
+	// is nothing to judge: a door for older clients may send it as a newer one.
+	Prelude bool
 }
 
 // A Reply is what came back.

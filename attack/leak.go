@@ -2,11 +2,14 @@ package attack
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/foilmcp/foil/claimcheck"
@@ -33,7 +36,7 @@ func (e *evidence) secret(what string, secrets ...string) {
 // leak is the last attack of all, so that it looks back on everything.
 func leak() []Attack {
 	return []Attack{{
-		Name: "leak", Does: "reads all that the servers have written, for tokens, states, keys and names", StoppedBy: "redaction",
+		Name: "leak", Does: "reads all that the servers have written, for tokens, states, arguments, answers, keys and names", StoppedBy: "redaction",
 		must: []string{Holds}, run: runLeak,
 	}}
 }
@@ -87,12 +90,76 @@ func (b *bout) provoke() (fingerprint string, err error) {
 			return "", fmt.Errorf("%s: %w", v.what, err)
 		}
 	}
+	if err := b.confide(); err != nil {
+		return "", err
+	}
 	token := f.token + "A"
 	if _, err := b.send(f.with(token)); err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:8]), nil
+}
+
+// confide sends arguments and answers that nobody else would send, good and bad.
+func (b *bout) confide() error {
+	argument, answer := rand.Text()+rand.Text(), rand.Text()+rand.Text()
+	b.hide("an argument", argument)
+	b.hide("an answer", answer)
+	more := Members{M("x", quote(argument))}
+	said := `{"action":"accept","content":{"x":` + quote(answer) + `}}`
+	with := func(f *flow, answers string) *Request {
+		r := f.retry()
+		r.Params = r.Params.Set("inputResponses", answers)
+		return r
+	}
+	// beside are the honest answers and one that nobody asked for.
+	beside := func(f *flow) string { return strings.TrimSuffix(f.answers, "}") + `,"unasked":` + said + "}" }
+	for _, v := range []variant{
+		b.free("in an argument", more, more),
+		b.free("in an argument that is new", nil, more),
+		b.free("in an argument that is gone", more, nil),
+		b.changed("in an argument of a name twice", func(f *flow) *Request {
+			c := f.call
+			c.Arguments = c.Arguments.After(more[0], more[0])
+			return f.retryOf(c)
+		}),
+		b.changed("in arguments that are none", func(f *flow) *Request {
+			r := f.retry()
+			r.Params = r.Params.Set("arguments", quote(argument))
+			return r
+		}),
+		b.changed("in an answer", func(f *flow) *Request {
+			marked, err := answersWith(f.answers, func(a map[string]json.RawMessage) { a["_meta"] = json.RawMessage(`{"x":` + quote(answer) + `}`) })
+			if err != nil {
+				return f.retry() // the answers are not the battery's to read
+			}
+			return with(f, marked)
+		}),
+		b.changed("in an answer to no question", func(f *flow) *Request { return with(f, beside(f)) }),
+		b.changed("in an answer to no question, of another user", func(f *flow) *Request {
+			r := with(f, beside(f))
+			r.Login = Bob
+			return r
+		}),
+		b.changed("in an answer twice", func(f *flow) *Request { return with(f, `{"x":`+said+`,"x":`+said+"}") }),
+		b.changed("in an answer of no kind", func(f *flow) *Request { return with(f, `{"x":{"x":`+quote(answer)+"}}") }),
+		b.changed("in answers that are none", func(f *flow) *Request { return with(f, quote(answer)) }),
+		b.changed("in answers without a state", func(f *flow) *Request {
+			r := with(f, beside(f))
+			r.Params = r.Params.Without("requestState")
+			return r
+		}),
+	} {
+		_, req, err := v.make()
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.what, err)
+		}
+		if _, err := b.send(req); err != nil {
+			return fmt.Errorf("%s: %w", v.what, err)
+		}
+	}
+	return nil
 }
 
 // needles are all that must not be found.

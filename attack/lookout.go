@@ -18,7 +18,7 @@ import (
 func lookouts() []Attack {
 	return []Attack{
 		{
-			Name: "claim-theft", Does: "reads the state, and the claim check in it, out of the token", StoppedBy: "codec",
+			Name: "claim-theft", Does: "reads the state, and the claim check in it, out of the token, or out of two", StoppedBy: "codec",
 			must: []string{Holds}, run: runTheft,
 		},
 		{
@@ -45,6 +45,9 @@ func runTheft(b *bout) (string, error) {
 			texts = append(texts, raw)
 		}
 	}
+	if finding, err := b.alike(f.token); finding != "" || err != nil {
+		return finding, err
+	}
 	// The state lies in the payload as a JSON string.
 	quoted := strings.Trim(quote(state), `"`)
 	readable := false
@@ -68,6 +71,37 @@ func runTheft(b *bout) (string, error) {
 	}
 	b.note("the state can be read, and claim checks are refused at sealing")
 	return Holds, nil
+}
+
+// alike says what one token tells of another: what lies under one nonce can be read
+// once one of the two is known, and one tag for one person tells whose they are.
+func (b *bout) alike(token string) (string, error) {
+	other, err := b.begin()
+	if err != nil {
+		return "", err
+	}
+	const kid, nonce = 4, 12
+	x, y := dissect(token), dissect(other.token)
+	if x.prefix == "v1." && len(x.raw) > kid+nonce && len(y.raw) > kid+nonce && bytes.Equal(x.raw[kid:kid+nonce], y.raw[kid:kid+nonce]) {
+		return "two tokens have one nonce", nil
+	}
+	mine, err := b.lineage(token)
+	if err != nil {
+		return "", err
+	}
+	its, err := b.lineage(other.token)
+	if err != nil {
+		return "", err
+	}
+	// The claim begins with its salt, eight bytes that are eleven characters.
+	const salt = 10
+	if len(mine.Holder) > salt && len(its.Holder) > salt && mine.Holder[:salt] == its.Holder[:salt] {
+		return "two tokens name their holder alike", nil
+	}
+	if mine.ID == its.ID || mine.Flow == its.Flow {
+		return "two tokens have one identity", nil
+	}
+	return "", nil
 }
 
 // causes are presentations that are refused, each for another reason.

@@ -39,6 +39,7 @@ func parsing() []Attack {
 						return f.call.Arguments.After(M(f.scene.Changed, quote(f.scene.Decoy)))
 					}),
 					b.free("inside another object", Members{M("x", `{"a":1}`)}, Members{M("x", `{"a":1,"a":1}`)}),
+					b.nested("inside another object, with a token that was minted for it", `{"a":[{"b":1,"b":2}]}`),
 				)
 			},
 		},
@@ -49,6 +50,10 @@ func parsing() []Attack {
 		{
 			Name: "two-states", Does: "two requestState members", StoppedBy: "strict parsing",
 			must: []string{Refused, NotVisible}, run: runTwoStates,
+		},
+		{
+			Name: "ambiguous-answers", Does: "an answer, or a member of one, twice or beside one that differs in case", StoppedBy: "strict parsing",
+			must: []string{Refused, NotVisible}, strict: true, run: runAmbiguousAnswers,
 		},
 	}
 }
@@ -68,6 +73,11 @@ func (b *bout) ambiguous(what string, args func(*flow) Members) variant {
 		r.Params = r.Params.Set("requestState", quote(token))
 		return f, r, err
 	}}
+}
+
+// nested is such a variant with a further argument.
+func (b *bout) nested(what, value string) variant {
+	return b.ambiguous(what, func(f *flow) Members { return f.call.Arguments.After(M("x", value)) }).anyValue()
 }
 
 // title writes a name with its first letter in upper case.
@@ -90,7 +100,11 @@ func runCaseTwin(b *bout) (string, error) {
 	} else {
 		v, err := b.each(twin(true), twin(false), b.ambiguous("a token that was minted for the twin", func(f *flow) Members {
 			return f.call.Arguments.After(M(title(f.scene.Changed), quote(f.scene.Decoy)))
-		}))
+		}),
+			b.nested("twins inside another object", `{"a":1,"A":2}`),
+			b.nested("twins far inside", `[{"x":{"key":"logs/","Key":"secrets/"}}]`),
+			b.nested("twins by the Kelvin sign", `{"k":1,"\u212a":2}`),
+		)
 		if err != nil || v != Refused {
 			return v, err
 		}

@@ -16,7 +16,7 @@ func replays() []Attack {
 		{
 			Name: "replay-5", Does: "the same good request five times", StoppedBy: by,
 			must: []string{"1 of 5"}, settle: []string{settledRow(5)}, off: "5 of 5",
-			run: func(b *bout) (string, error) {
+			run: inRounds(func(b *bout) (string, error) {
 				f, err := b.begin()
 				if err != nil {
 					return "", err
@@ -30,7 +30,7 @@ func replays() []Attack {
 					kinds = append(kinds, b.verdict(o))
 				}
 				return b.tally(f, kinds)
-			},
+			}),
 		},
 		{
 			Name: "replay-race", Does: fmt.Sprintf("%d at once, over all replicas", racers), StoppedBy: by,
@@ -40,7 +40,7 @@ func replays() []Attack {
 		{
 			Name: "replay-other-replica", Does: "the same token again on another replica", StoppedBy: "shared store",
 			must: []string{Refused}, settle: []string{Recorded}, off: Accepted,
-			run: func(b *bout) (string, error) {
+			run: inRounds(func(b *bout) (string, error) {
 				if b.Door.Replicas() < 2 {
 					return "", fmt.Errorf("there is one replica only")
 				}
@@ -49,31 +49,12 @@ func replays() []Attack {
 					return "", err
 				}
 				return b.again(f, 2)
-			},
+			}),
 		},
 		{
 			Name: "replay-after-restart", Does: "the same token after the replica was killed and started again", StoppedBy: "durable store",
 			must: []string{Refused}, settle: []string{Recorded}, off: Accepted,
-			run: func(b *bout) (string, error) {
-				crash, ok := b.Door.(Crasher)
-				if !ok {
-					return "", fmt.Errorf("this door has no replica that can be restarted")
-				}
-				f, err := b.spend(1)
-				if err != nil {
-					return "", err
-				}
-				// All of them, so that no memory of the token is left in a process.
-				for r := 1; r <= b.Door.Replicas(); r++ {
-					if err := crash.Kill(b.ctx, r); err != nil {
-						return "", err
-					}
-					if err := crash.Start(b.ctx, r); err != nil {
-						return "", err
-					}
-				}
-				return b.again(f, 1)
-			},
+			run: runRestart,
 		},
 		{
 			Name: "replay-alias", Does: "the spent token again in another spelling", StoppedBy: "strict decode, ID inside the seal",
@@ -81,11 +62,11 @@ func replays() []Attack {
 		},
 		{
 			Name: "decline-then-accept", Does: "declines, then presents the same token again accepting", StoppedBy: by,
-			must: []string{Refused}, off: Accepted, run: runDecline,
+			must: []string{Refused}, off: Accepted, run: inRounds(runDecline),
 		},
 		{
 			Name: "fork", Does: "presents round 1 again after round 2 was minted", StoppedBy: by,
-			must: []string{Refused}, settle: []string{Recorded}, off: Accepted, run: runFork,
+			must: []string{Refused}, settle: []string{Recorded}, off: Accepted, run: inRounds(runFork),
 		},
 	}
 }
@@ -196,6 +177,35 @@ func (b *bout) spend(replica int) (*flow, error) {
 		return nil, fmt.Errorf("the first presentation: %s %w", v, err)
 	}
 	return f, nil
+}
+
+func runRestart(b *bout) (string, error) {
+	crash, ok := b.Door.(Crasher)
+	if !ok {
+		return "", fmt.Errorf("this door has no replica that can be restarted")
+	}
+	var spent []*flow // of a later round, and of the first
+	for _, b.round = range []int{2, 0} {
+		f, err := b.spend(1)
+		if err != nil {
+			return "", err
+		}
+		spent = append(spent, f)
+	}
+	// All of them, so that no memory of a token is left in a process.
+	for r := 1; r <= b.Door.Replicas(); r++ {
+		if err := crash.Kill(b.ctx, r); err != nil {
+			return "", err
+		}
+		if err := crash.Start(b.ctx, r); err != nil {
+			return "", err
+		}
+	}
+	if v, err := b.again(spent[0], 1); err != nil || !b.expected(v) {
+		b.note("in round 2")
+		return v, err
+	}
+	return b.again(spent[1], 1)
 }
 
 // again presents a spent token on a replica. It must not act again.

@@ -36,6 +36,10 @@ func rounds() []Attack {
 				return b.each(b.minted("now at the deadline", flow(time.Minute)), b.minted("half a minute after", flow(30*time.Second)))
 			},
 		},
+		{
+			Name: "second-round", Does: "takes the server's own token for a second round to all of this", StoppedBy: "every binding, in every round",
+			must: []string{Refused}, run: runSecond,
+		},
 	}
 }
 
@@ -47,12 +51,12 @@ func answers() []Attack {
 			must: []string{AskedAgain}, binding: foil.BindQuestions,
 			// Without the binding it is up to the handler, which may not look ahead.
 			without: []string{Accepted, AskedAgain},
-			run:     runPreAnswered,
+			run:     inRounds(runPreAnswered),
 		},
 		{
 			Name: "reworded-question", Does: "answers a question whose wording or form has changed since", StoppedBy: "questions",
 			must: []string{AskedAgain}, binding: foil.BindQuestions,
-			run: func(b *bout) (string, error) {
+			run: inRounds(func(b *bout) (string, error) {
 				for _, change := range []struct{ what, member, value string }{
 					{"the wording", "message", `"Tidy up a little?"`},
 					{"the form", "requestedSchema", `{"type":"object","properties":{"less":{"type":"boolean"}}}`},
@@ -71,7 +75,14 @@ func answers() []Attack {
 					}
 				}
 				return b.verdict(read(b.last)), nil
-			},
+			}),
+		},
+		{
+			Name: "other-kind", Does: "answers a question with a result of another kind, or of two", StoppedBy: "questions",
+			must: []string{AskedAgain}, binding: foil.BindQuestions,
+			// Without the binding it is up to the handler to tell them apart.
+			without: []string{Accepted, AskedAgain},
+			run:     inRounds(runOtherKind),
 		},
 		{
 			Name: "no-state", Does: "answers, but no state", StoppedBy: "bare answers",
@@ -175,6 +186,36 @@ func runPreAnswered(b *bout) (string, error) {
 	}
 	b.last = decided
 	return AskedAgain, nil
+}
+
+// runOtherKind answers with what the specification calls another result (MCP
+// 2026-07-28, InputResponse).
+func runOtherKind(b *bout) (string, error) {
+	for _, form := range []struct{ what, answer string }{
+		{"a sampled message", `{"role":"assistant","content":{"type":"text","text":"accept"},"model":"m"}`},
+		{"a list of roots", `{"roots":[]}`},
+		{"consent that is a list of roots too", `{"action":"accept","content":{},"roots":[]}`},
+		{"roots that are consent too", `{"roots":[],"action":"accept","content":{}}`},
+	} {
+		v, err := b.unacted(func(f *flow) (*Request, error) {
+			var own map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(f.answers), &own); err != nil {
+				return nil, fmt.Errorf("read the answers: %w", err)
+			}
+			var other Members
+			for key := range own {
+				other = append(other, M(key, form.answer))
+			}
+			r := f.retry()
+			r.Params = r.Params.Set("inputResponses", other.JSON())
+			return r, nil
+		})
+		if err != nil || !b.expected(v) {
+			b.note("with %s", form.what)
+			return v, err
+		}
+	}
+	return b.verdict(read(b.last)), nil
 }
 
 // declined answers every question with a decline.

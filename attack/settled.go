@@ -16,11 +16,11 @@ func settled() []Attack {
 	return []Attack{
 		{
 			Name: "answers-changed", Does: "the token of a flow that has ended, with other answers", StoppedBy: "ledger",
-			must: []string{Refused}, off: Accepted, run: runAnswersChanged,
+			must: []string{Refused}, off: Accepted, run: inRounds(runAnswersChanged),
 		},
 		{
 			Name: "lost-answer", Does: "the same token and answers after the answer was lost on the way", StoppedBy: "ledger",
-			must: []string{Refused}, settle: []string{Recorded}, off: Accepted, run: runLostAnswer,
+			must: []string{Refused}, settle: []string{Recorded}, off: Accepted, run: inRounds(runLostAnswer),
 		},
 	}
 }

@@ -178,15 +178,15 @@ func TestNamesLayer(t *testing.T) {
 	}{
 		{"single use", attack.Mode{Once: foil.Off}, []string{
 			"replay-5", "replay-race", "replay-other-replica", "replay-after-restart", "decline-then-accept", "fork",
-			"answers-changed", "lost-answer", "replay-swept"}},
+			"answers-changed", "lost-answer", "second-round", "replay-swept"}},
 		{"principal", attack.Mode{Without: foil.BindPrincipal}, []string{
-			"other-user", "same-client-other-user", "other-issuer", "dropped-login", "added-login"}},
+			"other-user", "same-client-other-user", "other-issuer", "dropped-login", "added-login", "second-round"}},
 		{"expiry", attack.Mode{Without: foil.BindExpiry}, []string{
-			"late", "from-the-future", "too-many-rounds", "past-deadline"}},
+			"late", "from-the-future", "too-many-rounds", "past-deadline", "second-round"}},
 		{"request", attack.Mode{Without: foil.BindRequest}, []string{
-			"other-method", "other-target", "changed-argument", "added-argument", "removed-argument", "null-for-absent", "number-games", "lone-surrogate"}},
-		{"audience", attack.Mode{Without: foil.BindAudience}, []string{"other-service"}},
-		{"questions", attack.Mode{Without: foil.BindQuestions}, []string{"pre-answered", "reworded-question"}},
+			"other-method", "other-target", "changed-argument", "added-argument", "removed-argument", "null-for-absent", "number-games", "lone-surrogate", "second-round"}},
+		{"audience", attack.Mode{Without: foil.BindAudience}, []string{"other-service", "second-round"}},
+		{"questions", attack.Mode{Without: foil.BindQuestions}, []string{"pre-answered", "reworded-question", "other-kind"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -227,7 +227,7 @@ func TestNamesCodec(t *testing.T) {
 	}
 	want := []string{
 		"tamper-each-part", "truncate", "extend", "tampered-suffix", "alias-spelling", "version-swap", "kid-swap", "forge-unkeyed",
-		"retired-key", "unknown-key", "revoked-key", "claim-theft",
+		"retired-key", "unknown-key", "revoked-key", "second-round", "claim-theft",
 	}
 	if !slices.Equal(red, want) {
 		t.Errorf("red rows %q, want %q", red, want)

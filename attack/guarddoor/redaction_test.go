@@ -11,6 +11,7 @@ import (
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/attack"
+	"github.com/foilmcp/foil/attack/guarddoor"
 )
 
 // talker is a codec that tells what it must not.
@@ -25,6 +26,19 @@ func (c talker) Seal(ctx context.Context, payload []byte, expires time.Time) (st
 	token, err := c.Codec.Seal(ctx, payload, expires)
 	c.tell(payload, token)
 	return token, err
+}
+
+// gossip is a door whose server writes a member of every request into its log.
+type gossip struct {
+	*guarddoor.Door
+	member string
+	log    *slog.Logger
+}
+
+func (d gossip) Send(ctx context.Context, req *attack.Request) (*attack.Reply, error) {
+	value, _ := req.Params.Get(d.member)
+	d.log.Debug("asked", "with", value)
+	return d.Door.Send(ctx, req)
 }
 
 // TestNamesRedaction shows that the battery finds what a server lets slip into
@@ -56,6 +70,17 @@ func TestNamesRedaction(t *testing.T) {
 			for _, r := range run(t, cfg, attack.Named("leak")) {
 				if r.Got != test.want {
 					t.Errorf("%s: got %q, want %q", r.Name, r.Got, test.want)
+				}
+			}
+		})
+	}
+	for member, want := range map[string]string{"arguments": "an argument is in the log", "inputResponses": "an answer is in the log"} {
+		t.Run(member, func(t *testing.T) {
+			cfg := site(t, attack.Mode{Once: foil.Redeem}, nil)
+			cfg.Door = gossip{cfg.Door.(*guarddoor.Door), member, cfg.Logs.(*attack.Journal).Logger()}
+			for _, r := range run(t, cfg, attack.Named("leak")) {
+				if r.Got != want {
+					t.Errorf("%s: got %q, want %q", r.Name, r.Got, want)
 				}
 			}
 		})

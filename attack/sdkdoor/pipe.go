@@ -22,7 +22,8 @@ import (
 //
 // With a protocol version before 2026-07-28 a state is presented by a client of
 // that version. Such a client is never given one, since the SDK asks it within
-// the call; so the first call, which has no state, is made by a newer client.
+// the call; so the first call, which has no state, is made by a newer client, and
+// so is what leads up to a later round.
 type Pipe struct {
 	*replicas
 	version string
@@ -83,7 +84,7 @@ func (d *Pipe) Blind(name, kind string) string {
 		switch name {
 		case "fork", "pre-answered":
 			return "the SDK asks a client of this version within the call, and once: there is no second round"
-		case "reworded-question":
+		case "reworded-question", "other-kind":
 			return "the SDK asks a client of this version again within the call, and no reply tells of it"
 		case "no-state":
 			return "a client of this version never has a state: the SDK asks it within the call"
@@ -109,7 +110,7 @@ func (d *Pipe) Send(ctx context.Context, req *attack.Request) (*attack.Reply, er
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
 	body := httpdoor.Body(req)
-	if _, ok := req.Params.Get("requestState"); ok && d.legacy() {
+	if _, ok := req.Params.Get("requestState"); ok && d.legacy() && !req.Prelude {
 		if err := c.handshake(d.version); err != nil {
 			return nil, err
 		}

@@ -116,9 +116,9 @@ var (
 	}
 	prompts       = []string{"number-games", "lone-surrogate", "duplicate-key"}
 	onStdio       = []string{"token-refresh"}
-	askedByTheSDK = []string{"fork", "pre-answered", "reworded-question", "no-state"}
+	askedByTheSDK = []string{"fork", "pre-answered", "reworded-question", "other-kind", "no-state"}
 	// What the server was found not to see.
-	notRead = []string{"two-states"}
+	notRead = []string{"two-states", "ambiguous-answers"}
 )
 
 // TestBattery runs every attack on every kind of call through every door of the
