@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"internal/claims":            {"internal/canonjson", "internal/b64u"},
 	"internal/pgtest":            {"github.com/jackc/pgx/v5"},
 	"internal/redistest":         {"github.com/redis/go-redis/v9"},
+	"internal/baotest":           {},
 
 	"replay":                    {},
 	"replay/replaytest":         {"replay"},
@@ -51,6 +52,7 @@ var allowed = map[string][]string{
 	"store/postgres": {"replay", "claimcheck", "ledger", "atrest", "store", "github.com/jackc/pgx/v5"},
 	"store/redis":    {"replay", "claimcheck", "ledger", "atrest", "store", "github.com/redis/go-redis/v9"},
 	"store/dsn":      {"replay", "claimcheck", "ledger", "atrest", "store", "store/sqlite", "store/postgres", "store/redis"},
+	"openbao":        {"", "replay", "claimcheck", "keyring", "internal/secret", "github.com/openbao/openbao/api/v2"},
 	"mcpsdk":         {"", "replay", "ledger", "internal/logtext", "github.com/modelcontextprotocol/go-sdk"},
 
 	"observe/internal/labels":  {""},
