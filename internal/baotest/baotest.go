@@ -1,4 +1,5 @@
-// Package baotest gives tests an OpenBao server. It is for tests alone.
+// Package baotest gives tests an OpenBao server: a real one, and a stand-in inside the
+// process whose answers were recorded from a real one. It is for tests alone.
 //
 //	func TestMain(m *testing.M) { os.Exit(baotest.Main(m)) }
 //
@@ -43,9 +44,11 @@ type Server struct {
 	Token string // may do anything
 	Real  bool
 
-	unsealKey string
-	cmd       *exec.Cmd
-	done      chan struct{}
+	standIn *standIn // nil: a real one
+
+	log  string // file
+	cmd  *exec.Cmd
+	done chan struct{}
 }
 
 var shared struct {
@@ -70,8 +73,9 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Each runs test on a real server.
+// Each runs test on the stand-in and on a real server.
 func Each(t *testing.T, test func(t *testing.T, srv *Server)) {
+	t.Run("stand-in", func(t *testing.T) { test(t, StandIn(t)) })
 	t.Run("real", func(t *testing.T) { test(t, Real(t)) })
 }
 
@@ -92,6 +96,12 @@ func Real(t testing.TB) *Server {
 		t.Fatal(shared.err)
 	}
 	return shared.server
+}
+
+// EachOwn is Each with a real server of the test's own, which it may seal.
+func EachOwn(t *testing.T, test func(t *testing.T, srv *Server)) {
+	t.Run("stand-in", func(t *testing.T) { test(t, StandIn(t)) })
+	t.Run("real", func(t *testing.T) { test(t, Start(t)) })
 }
 
 // Start starts a real server for this test alone, which may seal or stop it.
@@ -151,8 +161,8 @@ func start() (*Server, error) {
 }
 
 func (s *Server) run(binary, dir, addr string) error {
-	logFile := filepath.Join(dir, "log")
-	f, err := os.Create(logFile)
+	s.log = filepath.Join(dir, "log")
+	f, err := os.Create(s.log)
 	if err != nil {
 		return err
 	}
@@ -182,11 +192,6 @@ func (s *Server) run(binary, dir, addr string) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 		if code, _, err := s.call("GET", "auth/token/lookup-self", nil); err == nil && code == 200 {
-			if log, err := os.ReadFile(logFile); err == nil {
-				if m := keyLine.FindSubmatch(log); m != nil {
-					s.unsealKey = string(m[1])
-				}
-			}
 			return nil
 		}
 	}
@@ -345,12 +350,28 @@ func (s *Server) LoginOf(t testing.TB, role string) (roleID, secretID string) {
 
 // Seal seals the server, and Unseal takes it back. They are for a server of the test's
 // own.
-func (s *Server) Seal(t testing.TB) { t.Helper(); s.Must(t, "POST", "sys/seal", map[string]any{}) }
+func (s *Server) Seal(t testing.TB) {
+	t.Helper()
+	if s.standIn != nil {
+		s.standIn.sealed.Store(true)
+		return
+	}
+	s.Must(t, "POST", "sys/seal", map[string]any{})
+}
 
 // Unseal undoes Seal.
 func (s *Server) Unseal(t testing.TB) {
 	t.Helper()
-	s.Must(t, "POST", "sys/unseal", map[string]any{"key": s.unsealKey})
+	if s.standIn != nil {
+		s.standIn.sealed.Store(false)
+		return
+	}
+	log, err := os.ReadFile(s.log)
+	key := keyLine.FindSubmatch(log)
+	if err != nil || key == nil {
+		t.Fatalf("baotest: no unseal key in what the server said (%v)", err)
+	}
+	s.Must(t, "POST", "sys/unseal", map[string]any{"key": string(key[1])})
 	for range 500 {
 		if code, _, err := s.call("GET", "auth/token/lookup-self", nil); err == nil && code == 200 {
 			return
