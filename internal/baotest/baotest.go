@@ -141,26 +141,25 @@ func start() (*Server, error) {
 	if err != nil {
 		return nil, errMissing
 	}
-	dir, err := os.MkdirTemp("", "foil-bao-")
-	if err != nil {
-		return nil, err
-	}
 	for range 5 { // somebody else may take the port
-		addr, err := freeAddr()
-		if err != nil {
-			return nil, err
+		addr, freeErr := freeAddr()
+		if freeErr != nil {
+			return nil, freeErr
 		}
 		s := &Server{Addr: "http://" + addr, Token: "root-of-the-tests", Real: true, done: make(chan struct{})}
-		if err := s.run(binary, dir, addr); err == nil {
+		if err = s.run(binary, addr); err == nil {
 			return s, nil
 		}
 		s.end()
 	}
-	log, _ := os.ReadFile(filepath.Join(dir, "log"))
-	return nil, fmt.Errorf("baotest: bao does not start: %s", log)
+	return nil, err
 }
 
-func (s *Server) run(binary, dir, addr string) error {
+func (s *Server) run(binary, addr string) error {
+	dir, err := os.MkdirTemp("", "foil-bao-")
+	if err != nil {
+		return err
+	}
 	s.log = filepath.Join(dir, "log")
 	f, err := os.Create(s.log)
 	if err != nil {
@@ -179,8 +178,8 @@ func (s *Server) run(binary, dir, addr string) error {
 		if err == nil {
 			_ = s.cmd.Wait()
 		}
-		close(s.done)
 		_ = os.RemoveAll(dir)
+		close(s.done)
 	}()
 	if err := <-started; err != nil {
 		return err
@@ -188,14 +187,15 @@ func (s *Server) run(binary, dir, addr string) error {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		select {
 		case <-s.done:
-			return errors.New("ended")
+			return errors.New("baotest: bao ended at once")
 		case <-time.After(20 * time.Millisecond):
 		}
 		if code, _, err := s.call("GET", "auth/token/lookup-self", nil); err == nil && code == 200 {
 			return nil
 		}
 	}
-	return errors.New("does not answer")
+	text, _ := os.ReadFile(s.log)
+	return fmt.Errorf("baotest: bao does not answer: %s", text)
 }
 
 func freeAddr() (string, error) {
