@@ -32,6 +32,11 @@ var (
 	// forgetting an operation before its time.
 	ErrFull = errors.New("ledger: store is full")
 
+	// ErrTooManySteps says that an operation has all the steps that one may have,
+	// MaxSteps or fewer. Nothing was written. It says nothing about the store:
+	// other operations have room, and the steps that are there may go on.
+	ErrTooManySteps = errors.New("ledger: operation has too many steps")
+
 	// ErrTooLarge says that an outcome or a step's result is longer than the
 	// store takes. Nothing was written.
 	ErrTooLarge = errors.New("ledger: outcome is too large")
@@ -235,12 +240,13 @@ type Store interface {
 	// BeginStep checks the fence, extends the lease to lease from now, and
 	// writes down that the step begins. If the step is done it returns it and
 	// writes nothing but the lease. If it had begun before, Began stays.
-	// ErrFenced as with Renew; ErrFull beyond MaxSteps.
+	// ErrFenced as with Renew; ErrTooManySteps beyond MaxSteps, ErrFull if the
+	// store has no room.
 	BeginStep(ctx context.Context, id [IDLen]byte, fence uint64, name string, lease time.Duration) (Step, error)
 
 	// EndStep checks the fence, extends the lease and records the result of a
 	// step, which need not have begun. ErrFenced as with Renew, and if the step
-	// is done already; ErrTooLarge.
+	// is done already; ErrTooLarge, ErrTooManySteps and ErrFull.
 	EndStep(ctx context.Context, id [IDLen]byte, fence uint64, name string, result []byte, lease time.Duration) error
 
 	// Finish ends the operation. It works for one that is executing, whether or

@@ -131,7 +131,10 @@ func (m *Memory) step(r *row, name string, now time.Time) (*Step, error) {
 	if i, ok := r.steps[name]; ok {
 		return &r.op.Steps[i], nil
 	}
-	if len(r.op.Steps) >= MaxSteps || m.total >= m.opts.MaxTotalBytes {
+	if len(r.op.Steps) >= MaxSteps {
+		return nil, ErrTooManySteps
+	}
+	if m.total >= m.opts.MaxTotalBytes {
 		return nil, ErrFull
 	}
 	name = strings.Clone(name)

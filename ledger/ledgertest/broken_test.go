@@ -78,6 +78,7 @@ var faults = map[string][]string{
 	"steps trim space":                          {"step names are told apart"},
 	"takes any step":                            {"step names are told apart"},
 	"steps are unbounded":                       {"steps are bounded"},
+	"too many steps is full":                    {"steps are bounded"},
 	"bound counts twice":                        {"steps are bounded"},
 	"retention counts from the start":           {"kept until both times have passed"},
 	"finish again is fenced":                    {"finish again with the same is no error"},

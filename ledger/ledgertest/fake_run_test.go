@@ -114,7 +114,10 @@ func (f *fake) bound(ctx context.Context, id [16]byte, name string) error {
 		}
 	}
 	if len(op.Steps) >= maxSteps && !f.is("steps are unbounded") {
-		return ledger.ErrFull
+		if f.is("too many steps is full") {
+			return ledger.ErrFull
+		}
+		return ledger.ErrTooManySteps
 	}
 	return nil
 }

@@ -209,11 +209,11 @@ func testStepBound(t *testing.T, h *Harness) {
 		}
 	}
 	for range 2 {
-		if _, err := h.Store.BeginStep(t.Context(), op.ID, 1, "one too many", long); !errors.Is(err, ledger.ErrFull) {
-			t.Fatalf("BeginStep of one step too many: error %v, want ErrFull", err)
+		if _, err := h.Store.BeginStep(t.Context(), op.ID, 1, "one too many", long); !errors.Is(err, ledger.ErrTooManySteps) || errors.Is(err, ledger.ErrFull) {
+			t.Fatalf("BeginStep of one step too many: error %v, want ErrTooManySteps", err)
 		}
-		if err := h.Store.EndStep(t.Context(), op.ID, 1, "one too many", nil, long); !errors.Is(err, ledger.ErrFull) {
-			t.Fatalf("EndStep of one step too many: error %v, want ErrFull", err)
+		if err := h.Store.EndStep(t.Context(), op.ID, 1, "one too many", nil, long); !errors.Is(err, ledger.ErrTooManySteps) || errors.Is(err, ledger.ErrFull) {
+			t.Fatalf("EndStep of one step too many: error %v, want ErrTooManySteps", err)
 		}
 	}
 	beginStep(t, h.Store, op.ID, 1, "step 0")

@@ -113,7 +113,7 @@ func (l *Ledger) BeginStep(ctx context.Context, id [ledger.IDLen]byte, fence uin
 		return ledger.Step{}, err
 	}
 	if !found {
-		return ledger.Step{}, ledger.ErrFull
+		return ledger.Step{}, ledger.ErrTooManySteps
 	}
 	return l.s.step(id[:], &r)
 }
@@ -144,7 +144,7 @@ func (l *Ledger) EndStep(ctx context.Context, id [ledger.IDLen]byte, fence uint6
 	case err != nil:
 		return err
 	case !found:
-		return ledger.ErrFull
+		return ledger.ErrTooManySteps
 	case put != 1:
 		return ledger.ErrFenced
 	}

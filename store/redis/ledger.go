@@ -42,6 +42,8 @@ func (l *Ledger) do(ctx context.Context, sc *script, args ...any) ([]any, error)
 		return nil, ledger.ErrFenced
 	case "full":
 		return nil, ledger.ErrFull
+	case "steps":
+		return nil, ledger.ErrTooManySteps
 	}
 	return reply, nil
 }

@@ -65,7 +65,7 @@ func (l *Ledger) EndStep(ctx context.Context, id [ledger.IDLen]byte, fence uint6
 }
 
 // step extends the lease of who has the fence and tells fn of the step, if it is
-// there. A step that is one too many is ErrFull, and then nothing is written.
+// there. A step that is one too many is ErrTooManySteps, and then nothing is written.
 func (l *Ledger) step(ctx context.Context, id [ledger.IDLen]byte, fence uint64, name string, lease time.Duration,
 	fn func(c *conn, now, fence int64, there bool, was *foundStep) error,
 ) error {
@@ -91,7 +91,7 @@ func (l *Ledger) step(ctx context.Context, id [ledger.IDLen]byte, fence uint64, 
 		return true, fn(c, now, f, there, &was)
 	})
 	if err == nil && tooMany {
-		err = ledger.ErrFull
+		err = ledger.ErrTooManySteps
 	}
 	return err
 }

@@ -4,7 +4,7 @@ if not runs(fence) then return {'fenced'} end
 local step = redis.call('HGET', STEP, name)
 if not step then
   local n = redis.call('HLEN', STEP)
-  if n >= most then return {'full'} end
+  if n >= most then return {'steps'} end
   step = I(n) .. ' ' .. fence .. ' ' .. I(now) .. ' 0'
   redis.call('HSET', STEP, name, step)
 else

@@ -8,7 +8,7 @@ if step then
   order, _, began, ended = string.match(step, '^(%d+) (%d+) (%d+) (%d+)$')
   if ended ~= '0' then return {'fenced'} end
 elseif tonumber(order) >= most then
-  return {'full'}
+  return {'steps'}
 end
 redis.call('HSET', STEP, name, order .. ' ' .. fence .. ' ' .. began .. ' ' .. I(now))
 if has == '1' then redis.call('HSET', RESULT, name, result) end
