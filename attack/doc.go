@@ -13,6 +13,14 @@
 // after a refusal the unchanged retry must still work, since a refused
 // presentation spends nothing.
 //
+// # In every round
+//
+// A server may hold the first round of a flow to more than the others. So every
+// form of an attack that is refused is presented again as a token of the second and
+// of the last round, the attacks on single use and on answers are played in the
+// second round and in the first, and one attack takes a token that the server itself
+// made for a second round.
+//
 // # Under Settle
 //
 // Where the server settles ([foil.Settle]) a token that is presented again with
