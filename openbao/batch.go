@@ -21,12 +21,14 @@ type item struct {
 	done chan struct{}
 }
 
-// A batcher lets concurrent callers share calls: while as many as may be are under
-// way, whoever comes waits, and the next call takes all who wait. A caller who is
+// A batcher lets concurrent callers share calls: while one is under way whoever comes
+// waits, and the next call takes all who wait. Another call joins it only when a good
+// many wait, since a request costs the server more than an item does. A caller who is
 // alone is not held up.
 type batcher struct {
 	call       func(ctx context.Context, items []*item) // sets out or err of each
 	most, runs int                                      // items in a call, calls under way
+	many       int                                      // who wait before another call joins
 
 	mu    sync.Mutex
 	queue []*item
@@ -38,7 +40,7 @@ func (b *batcher) do(ctx context.Context, in string) (string, error) {
 	it := &item{ctx: ctx, in: in, done: make(chan struct{})}
 	b.mu.Lock()
 	b.queue = append(b.queue, it)
-	if b.now < b.runs {
+	if b.now == 0 || b.now < b.runs && len(b.queue) >= b.many {
 		b.now++
 		go b.run()
 	}

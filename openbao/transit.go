@@ -26,8 +26,10 @@ const (
 	// floor is a nonce and a tag, without which there is no ciphertext.
 	floor = 12 + 16
 
-	// calls is how many batches of one kind are under way at a time.
-	calls = 2
+	// calls is how many batches of one kind are under way at a time, and many how many
+	// callers wait before there is more than one.
+	calls = 4
+	many  = 32
 )
 
 // TransitOptions are the options of [NewTransit]; nil means the defaults.
@@ -97,12 +99,12 @@ func NewTransit(ctx context.Context, c *Client, path string, opts *TransitOption
 	t := &Transit{key: key}
 	t.known.Store(s)
 	t.status.read = t.look
-	runs := calls
+	runs, wait := calls, min(many, o.Batch)
 	if o.Batch == 1 {
 		runs = idleConns
 	}
-	t.seal = &batcher{call: t.encrypt, most: o.Batch, runs: runs}
-	t.open = &batcher{call: t.decrypt, most: o.Batch, runs: runs}
+	t.seal = &batcher{call: t.encrypt, most: o.Batch, runs: runs, many: wait}
+	t.open = &batcher{call: t.decrypt, most: o.Batch, runs: runs, many: wait}
 	return t, nil
 }
 
