@@ -30,14 +30,15 @@ type content struct {
 }
 
 // rows calls fn for every row, with no more than the first bytes of each content if
-// heads is set. Rows that come or go meanwhile may be left out or met twice.
+// heads is set. Rows that come or go meanwhile may be left out or met twice; one that
+// is there all the time is met, whatever is swept between two pages.
 func (s *Store) rows(ctx context.Context, heads bool, fn func(*row) error) error {
 	for _, table := range []string{"spent", "claim", "handle", "operation"} {
 		if heads && table == "spent" {
 			continue // it keeps nothing for others
 		}
-		for from := 0; ; from += rowsChunk {
-			reply, err := s.do(ctx, scriptRows, table, from, rowsChunk, heads)
+		for after, afterID := "", ""; ; {
+			reply, err := s.do(ctx, scriptRows, table, after, afterID, rowsChunk, heads)
 			if err != nil {
 				return err
 			}
@@ -47,6 +48,7 @@ func (s *Store) rows(ctx context.Context, heads bool, fn func(*row) error) error
 			}
 			for _, v := range reply[2:] {
 				f, _ := v.([]any)
+				afterID, after = text(field(f, 0)), text(field(f, 1))
 				r := &row{table: table, key: []byte(text(field(f, 0))), fields: f, now: now}
 				r.readContents()
 				if err := fn(r); err != nil {
@@ -71,9 +73,9 @@ func (r *row) readContents() {
 	case "claim", "handle":
 		add(r.table, r.key, "payload", field(r.fields, 3))
 	case "operation":
-		op, _ := field(r.fields, 1).([]any)
+		op, _ := field(r.fields, 2).([]any)
 		add("operation", r.key, "outcome", field(op, 13))
-		results, _ := field(r.fields, 3).([]any)
+		results, _ := field(r.fields, 4).([]any)
 		for i := 0; i+1 < len(results); i += 2 {
 			add("step", stepRow(r.key, text(results[i])), "result", results[i+1])
 		}
@@ -138,7 +140,7 @@ func (s *Store) operationProblems(r *row) (all []string) {
 		return []string{"id is not 16 bytes"}
 	}
 	id := [ledger.IDLen]byte(r.key)
-	op, _ := field(r.fields, 1).([]any)
+	op, _ := field(r.fields, 2).([]any)
 	if len(op) == 16 {
 		op = append([]any{}, op...)
 		op[13] = nil // its content is looked at by itself
@@ -148,13 +150,13 @@ func (s *Store) operationProblems(r *row) (all []string) {
 	if err != nil {
 		return []string{strings.TrimPrefix(err.Error(), "redis: ")}
 	}
-	if _, err := l.steps(id, field(r.fields, 2), nil); err != nil {
+	if _, err := l.steps(id, field(r.fields, 3), nil); err != nil {
 		all = append(all, strings.TrimPrefix(err.Error(), "redis: "))
 	}
-	if sets := strings.TrimSpace(text(field(r.fields, 4))); sets != o.State.String() {
+	if sets := strings.TrimSpace(text(field(r.fields, 5))); sets != o.State.String() {
 		all = append(all, fmt.Sprintf("it is %s, and listed as %q", o.State, sets))
 	}
-	if text(field(r.fields, 5)) != fmt.Sprint(o.Started.UnixMilli()) {
+	if text(field(r.fields, 1)) != fmt.Sprint(o.Started.UnixMilli()) {
 		all = append(all, "started differs from the index")
 	}
 	if ended := o.State == ledger.Succeeded || o.State == ledger.Failed; ended == o.KeptUntil.IsZero() || ended == o.Finished.IsZero() {
