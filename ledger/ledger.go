@@ -8,6 +8,10 @@
 // number, raised whenever somebody else takes the operation over, shuts out a
 // process that comes back late.
 //
+// A store that was restored from a backup lacks the steps done since. What it
+// still has as executing or unknown is therefore never resumed: it is unknown, all
+// processes are shut out of it, and it stays so until an operator resolves it.
+//
 // [Store] is the seam, [Memory] a store inside one process, ledgertest the suite
 // that every implementation runs. Handlers do not use this package but
 // [NoEffect] and [ErrFenced]: a Guard with Once: Settle drives it.
@@ -234,7 +238,8 @@ type Store interface {
 
 	// Resume takes an operation over that is Unknown and has this fence: it
 	// raises the fence by one, makes the operation executing with a new lease
-	// and returns it with its steps. ErrFenced in every other case.
+	// and returns it with its steps. ErrFenced in every other case, and if its
+	// ID was minted before the restore mark.
 	Resume(ctx context.Context, id [IDLen]byte, fence uint64, lease time.Duration) (*Operation, error)
 
 	// BeginStep checks the fence, extends the lease to lease from now, and

@@ -126,6 +126,12 @@ var faults = map[string][]string{
 	"no restore mark":                           {"older than the restored store is refused"},
 	"restored refuses what is there":            {"older than the restored store is refused"},
 	"restored refuses everything":               {"older than the restored store is refused"},
+	"restored operation is resumed":             {"restored operation is not resumed"},
+	"restored store resumes nothing":            {"restored operation is not resumed"},
+	"restore leaves what is executing":          {"restored operation is not resumed", "restore shuts out every process"},
+	"restore leaves what lapsed":                {"restore shuts out every process"},
+	"restore leaves what is declared unknown":   {"restore shuts out every process"},
+	"restore keeps the fence":                   {"restore shuts out every process"},
 	"list has no order":                         {"list is in the order of the start"},
 	"list has the newest first":                 {"list is in the order of the start"},
 	"list by what happened last":                {"list is in the order of the start"},
@@ -204,7 +210,7 @@ func newHarness(fault string) *ledgertest.Harness {
 		Store: f, Skew: skew, Now: c.Now, Advance: c.Advance, Sweep: f.Sweep,
 		MaxOutcome: maxOutcome, MaxSteps: maxSteps,
 		Reopen: another, Peer: another,
-		Restored: func(*testing.T) { w.restored, f.own = c.Now(), c.Now() },
+		Restored: f.restore,
 		Full:     func(*testing.T) { w.limit = 50 },
 		Break: func(t *testing.T) func() {
 			away := func(b bool) { w.mu.Lock(); w.away = b; w.mu.Unlock() }

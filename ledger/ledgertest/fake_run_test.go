@@ -75,6 +75,9 @@ func (f *fake) Resume(ctx context.Context, id [16]byte, fence uint64, lease time
 	if err != nil {
 		return nil, err
 	}
+	if f.stale(id) {
+		return nil, ledger.ErrFenced
+	}
 	fence = f.fence(ctx, "resume", id, fence)
 	op := f.peek(ctx, id)
 	if f.is("resume is not atomic") && op.State == ledger.Unknown && op.Fence == fence {

@@ -379,16 +379,3 @@ func (f *fake) room(ctx context.Context) error {
 	}
 	return ledger.ErrFull
 }
-
-func (f *fake) older(id [16]byte) bool {
-	f.w.mu.Lock()
-	mark := f.w.restored
-	f.w.mu.Unlock()
-	if f.is("restored mark not shared", "restored mark not durable") {
-		mark = f.own
-	}
-	if mark.IsZero() || f.is("no restore mark") {
-		return false
-	}
-	return f.is("restored refuses everything") || !ledger.Minted(id).After(mark)
-}

@@ -284,10 +284,6 @@ func testRestored(t *testing.T, h *Harness) {
 			t.Fatalf("Begin of what the restored store knows: started %v, error %v", started, err)
 		}
 	}
-	// A store may take what was executing away from everybody.
-	if err := h.Store.Finish(t.Context(), used.ID, 1, done("outcome")); err != nil && !errors.Is(err, ledger.ErrFenced) {
-		t.Fatalf("Finish after the store was restored: %v, want nil or ErrFenced", err)
-	}
 	begin(t, h.Store, idAt(h.start(), h.now().Add(time.Hour)))
 	refusedAsRestored(t, h.Store, unused)
 }

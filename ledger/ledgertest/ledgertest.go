@@ -65,7 +65,8 @@ type Harness struct {
 	NotShared bool
 
 	// Restored records that Store was restored from a backup now: it refuses
-	// what was minted before. CannotRestore: there are no backups of it.
+	// what was minted before, and nobody goes on with what it has as executing or
+	// unknown. CannotRestore: there are no backups of it.
 	Restored      func(t *testing.T)
 	CannotRestore bool
 
@@ -150,6 +151,8 @@ func Run(t *testing.T, newHarness func(t *testing.T) *Harness) {
 		{"clock set back does not revive", testClockBack},
 		{"sweep races begin", testSweepRace},
 		{"older than the restored store is refused", testRestored},
+		{"restored operation is not resumed", testRestoredNotResumed},
+		{"restore shuts out every process", testRestoredFence},
 
 		{"list is in the order of the start", testListOrder},
 		{"list filters", testListFilters},

@@ -78,6 +78,19 @@ func TestAtRest(t *testing.T) {
 	if _, started, err := neither.Ledger().Begin(t.Context(), newStart()); started || err == nil {
 		t.Errorf("Begin of what could not end = %v, %v", started, err)
 	}
+	unknown := newStart()
+	if _, _, err := plain.Ledger().Begin(t.Context(), unknown); err != nil {
+		t.Fatal(err)
+	}
+	if err := plain.Ledger().Finish(t.Context(), unknown.ID, 1, ledger.Finish{State: ledger.Unknown}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := neither.Ledger().Resume(t.Context(), unknown.ID, 1, time.Minute); err == nil || !strings.Contains(err.Error(), "PlainAtRest") {
+		t.Errorf("Resume of what could not end: %v; want an error that says what to set", err)
+	}
+	if op, err := plain.Ledger().Get(t.Context(), unknown.ID); err != nil || op.State != ledger.Unknown || op.Fence != 1 {
+		t.Errorf("after Resume of what could not end, the operation is %+v, %v", op, err)
+	}
 	for name, ping := range map[string]error{"Claims": neither.Claims().Ping(t.Context()), "Handles": neither.Handles().Ping(t.Context()), "Ledger": neither.Ledger().Ping(t.Context())} {
 		if ping == nil {
 			t.Errorf("Ping of %s with neither: no error", name)

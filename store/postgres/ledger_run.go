@@ -17,8 +17,10 @@ const (
 
 	renew = `UPDATE {s}.operation SET lease_until = {now} + $3::bigint WHERE ` + runs
 
+	// What is older than a restore is left unknown: nobody knows what was done
+	// since the backup. A restore at the same time raises the fence.
 	resume = `UPDATE {s}.operation SET fence = fence + 1, state = 1, lease_until = {now} + $3::bigint
-	WHERE id = $1::bytea AND fence = $2::bigint AND ` + isUnknown
+	WHERE id = $1::bytea AND fence = $2::bigint AND ` + isUnknown + ` AND EXISTS (SELECT FROM {s}.mark WHERE one AND restored <= $4::bigint)`
 
 	// The operation is locked by renew in the same transaction, so that its
 	// steps are numbered one after the other. That this transaction has written
@@ -88,7 +90,7 @@ func (l *Ledger) Resume(ctx context.Context, id [ledger.IDLen]byte, fence uint64
 	}
 	var r operationRow
 	var found bool
-	err := l.one(ctx, id, fence, resume, []any{ceilDuration(lease)}, func(st *statements) { st.queueRead(&found, &r, id[:]) })
+	err := l.one(ctx, id, fence, resume, []any{ceilDuration(lease), ledger.Minted(id).UnixMilli()}, func(st *statements) { st.queueRead(&found, &r, id[:]) })
 	if err != nil {
 		return nil, err
 	}

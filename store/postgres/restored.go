@@ -17,8 +17,10 @@ const restoredFence = 1 << 32
 // Options.Skew are refused from then on (replay.ErrRestored, ledger.ErrRestored),
 // by the time that IDs of 16 bytes begin with. Claims and handles are deleted,
 // as they may have been redeemed or revoked; what was executing becomes unknown,
-// and the processes that executed it are shut out. It returns the moment before
-// which tokens are refused. It may be called again at any time.
+// and the processes that executed it, or had taken over what was unknown, are
+// shut out. Such operations are not resumed, as steps may have been done since the
+// backup: they stay unknown until an operator resolves them. It returns the moment
+// before which tokens are refused. It may be called again at any time.
 func (s *Store) Restored(ctx context.Context) (before time.Time, err error) {
 	var mark int64
 	var found bool
@@ -27,7 +29,8 @@ func (s *Store) Restored(ctx context.Context) (before time.Time, err error) {
 		st.row(&found, []any{&mark}, `UPDATE {s}.mark SET restored = greatest(restored, {up} + $1::bigint) WHERE one RETURNING restored`, ceilDuration(s.opts.Skew))
 		st.queue(`DELETE FROM {s}.claim`)
 		st.queue(`DELETE FROM {s}.handle`)
-		st.queue(`UPDATE {s}.operation SET state = 4, fence = fence + $1::bigint WHERE state = 1`, int64(restoredFence))
+		// What was unknown may have been taken over since the backup, too.
+		st.queue(`UPDATE {s}.operation SET state = 4, fence = fence + $1::bigint WHERE state IN (1, 4)`, int64(restoredFence))
 	})
 	if err != nil {
 		return time.Time{}, err

@@ -16,6 +16,7 @@ func TestRestored(t *testing.T) {
 	w.frozen(&w.opts)
 	s := w.open(t)
 	start := newStart()
+	clear(start.ID[:6]) // minted long ago
 	start.Expires = w.clock.Now().Add(time.Hour)
 	if _, _, err := s.Ledger().Begin(t.Context(), start); err != nil {
 		t.Fatal(err)
@@ -33,8 +34,8 @@ func TestRestored(t *testing.T) {
 			t.Errorf("Finish under fence %d: %v, want ErrFenced", fence, err)
 		}
 	}
-	if _, err := s.Ledger().Resume(t.Context(), start.ID, op.Fence, time.Minute); err != nil {
-		t.Errorf("Resume under the new fence: %v", err)
+	if _, err := s.Ledger().Resume(t.Context(), start.ID, op.Fence, time.Minute); !errors.Is(err, ledger.ErrFenced) {
+		t.Errorf("Resume under the new fence: %v, want ErrFenced", err)
 	}
 	stats, err := s.Stats(t.Context())
 	if err != nil || !stats.RestoredAt.Equal(before) {

@@ -29,15 +29,27 @@ func bare(t *testing.T, srv *redistest.Server, opts redis.Options) *redis.Store 
 
 func TestContentIsNotKeptUnlessSomebodySaysHow(t *testing.T) {
 	srv := redistest.Start(t, redistest.Durable...)
-	s := bare(t, srv, redis.Options{})
+	s, keeps := bare(t, srv, redis.Options{}), bare(t, srv, redis.Options{PlainAtRest: true}).Ledger()
 	use(t, s, freshID(), true) // holds no content
-	id := [16]byte(freshID())
-	if _, _, err := s.Ledger().Begin(t.Context(), start(id[:])); err != nil {
+	id, unknown := [16]byte(freshID()), [16]byte(freshID())
+	for _, id := range [][16]byte{id, unknown} {
+		if _, _, err := keeps.Begin(t.Context(), start(id[:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := keeps.Finish(t.Context(), unknown, 1, ledger.Finish{State: ledger.Unknown}); err != nil {
 		t.Fatal(err)
 	}
+	_, started, begun := s.Ledger().Begin(t.Context(), start(freshID()))
+	if started {
+		t.Error("an operation began whose outcome could not be kept")
+	}
+	_, resumed := s.Ledger().Resume(t.Context(), unknown, 1, time.Hour)
 	_, issued := s.Claims().Issue(t.Context(), []byte("plan"), time.Hour)
 	for what, err := range map[string]error{
 		"Issue":        issued,
+		"Begin":        begun,
+		"Resume":       resumed,
 		"Put":          s.Handles().Put(t.Context(), [32]byte{}, []byte("x"), time.Now().Add(time.Hour)),
 		"EndStep":      s.Ledger().EndStep(t.Context(), id, 1, "step", []byte("x"), time.Hour),
 		"Finish":       s.Ledger().Finish(t.Context(), id, 1, ledger.Finish{State: ledger.Failed, Outcome: []byte{}}),
@@ -48,6 +60,9 @@ func TestContentIsNotKeptUnlessSomebodySaysHow(t *testing.T) {
 		if err == nil || !contains(err.Error(), "AtRest") || !contains(err.Error(), "PlainAtRest") {
 			t.Errorf("%s: %v; want an error that says what to set", what, err)
 		}
+	}
+	if op, err := keeps.Get(t.Context(), unknown); err != nil || op.State != ledger.Unknown || op.Fence != 1 {
+		t.Errorf("after all that, what is unknown is %+v, %v", op, err)
 	}
 }
 

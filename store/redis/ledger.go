@@ -55,6 +55,9 @@ func (l *Ledger) Begin(ctx context.Context, st *ledger.Start) (op *ledger.Operat
 	if err := st.Check(); err != nil {
 		return nil, false, err
 	}
+	if err := l.mayKeep(); err != nil { // or its outcome could not be kept
+		return nil, false, err
+	}
 	attempt := make([]byte, attemptLen)
 	rand.Read(attempt)
 	own := *st // the call may outlive this one, and the caller's Start with it
@@ -103,7 +106,10 @@ func (l *Ledger) Resume(ctx context.Context, id [ledger.IDLen]byte, fence uint64
 	if err := ledger.CheckLease(lease); err != nil {
 		return nil, err
 	}
-	reply, err := l.do(ctx, scriptResume, id[:], fenceText(fence), millisUp(lease))
+	if err := l.mayKeep(); err != nil {
+		return nil, err
+	}
+	reply, err := l.do(ctx, scriptResume, id[:], fenceText(fence), millisUp(lease), ledger.Minted(id).UnixMilli())
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +187,8 @@ func (l *Ledger) Ping(ctx context.Context) error {
 	if l.s.opts.Durability != Always && !l.s.opts.LedgerMayForget {
 		return errForgetful
 	}
-	if l.s.opts.AtRest == nil && !l.s.opts.PlainAtRest {
-		return errNoForm
+	if err := l.mayKeep(); err != nil {
+		return err
 	}
 	err := l.s.ping(ctx, "op", l.s.opts.MaxOperations, millisUp(l.s.opts.Skew))
 	if errors.Is(err, errFull) || isFull(err) {
@@ -197,6 +203,14 @@ func (l *Ledger) Ephemeral() bool { return l.s.opts.Durability == None }
 
 // Format implements fmt.Formatter, so that no verb prints what is inside.
 func (l *Ledger) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("redis.Ledger")) }
+
+// mayKeep reports whether somebody said how content is to be kept.
+func (l *Ledger) mayKeep() error {
+	if l.s.opts.AtRest == nil && !l.s.opts.PlainAtRest {
+		return errNoForm
+	}
+	return nil
+}
 
 // keepMaybe is keep for what may be nil, which is not kept at all.
 func (s *Store) keepMaybe(table string, row []byte, column string, b []byte) (has bool, stored []byte, err error) {

@@ -57,10 +57,11 @@ const restoredFence = 1 << 32
 // every token minted before this moment and Options.Skew is refused, as it may have
 // been spent, by Use if the ID has 16 bytes and by Begin. It deletes parked claims
 // and handles, of which some may have been redeemed or given up since, and turns what
-// was executing into unknown, shutting out the processes that executed it. It is one
-// step of the server, which does nothing else meanwhile. Run it before anybody
-// redeems. It returns the moment before which tokens are refused, which only ever
-// rises.
+// was executing into unknown, shutting out the processes that executed it or had taken
+// over what was unknown. Such operations are not resumed, as steps may have been done
+// since the backup: they stay unknown until an operator resolves them. It is one step
+// of the server, which does nothing else meanwhile. Run it before anybody redeems. It
+// returns the moment before which tokens are refused, which only ever rises.
 func (s *Store) Restored(ctx context.Context) (before time.Time, err error) {
 	reply, err := s.do(ctx, scriptRestored, millisUp(s.opts.Skew), restoredFence)
 	if err != nil {

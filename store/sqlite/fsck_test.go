@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/replay/replaytest"
 	"github.com/foilmcp/foil/store"
 	"github.com/foilmcp/foil/store/sqlite"
@@ -197,8 +198,8 @@ func TestRestored(t *testing.T) {
 	if err := s.Ledger().Renew(t.Context(), st.ID, 1, time.Minute); err == nil {
 		t.Error("who executed before Restored still may")
 	}
-	if _, err := s.Ledger().Resume(t.Context(), st.ID, op.Fence, time.Minute); err != nil {
-		t.Errorf("Resume: %v", err)
+	if _, err := s.Ledger().Resume(t.Context(), st.ID, op.Fence, time.Minute); !errors.Is(err, ledger.ErrFenced) {
+		t.Errorf("Resume: %v, want ErrFenced", err)
 	}
 	wantSound(t, s)
 }

@@ -118,6 +118,9 @@ func (l *Ledger) Resume(ctx context.Context, id [ledger.IDLen]byte, fence uint64
 	}
 	var there *found
 	err := l.own(ctx, id, fence, func(c *conn, now, f int64) (bool, error) {
+		if ledger.Minted(id).UnixMilli() < c.marks.restored {
+			return false, nil // what was done since the backup nobody knows
+		}
 		n, err := changed(c.resume.ExecContext(context.Background(), id[:], f, now, leaseUntil(now, lease)))
 		if err != nil || n != 1 {
 			return false, err

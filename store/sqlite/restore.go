@@ -16,8 +16,10 @@ const restoredFence = 1 << 32
 // now and Options.Skew are refused, in every process: by Use, UseAs and InTx if
 // the ID has 16 bytes, and by Begin. It drops all claims and handles, of which
 // some may have been redeemed or given up since, and turns what was executing
-// into unknown, shutting out the processes that executed it. It returns the
-// moment before which tokens are refused.
+// into unknown, shutting out the processes that executed it or had taken over
+// what was unknown. Such operations are not resumed, as steps may have been done
+// since the backup: they stay unknown until an operator resolves them. It returns
+// the moment before which tokens are refused.
 func (s *Store) Restored(ctx context.Context) (before time.Time, err error) {
 	mark := ceilMillis(s.opts.Now().Add(s.opts.Skew))
 	var set int64
@@ -34,7 +36,8 @@ func (s *Store) Restored(ctx context.Context) (before time.Time, err error) {
 				return err
 			}
 		}
-		_, err := c.sql.ExecContext(bg, `UPDATE foil_operation SET state = 4, fence = fence + ?1 WHERE state = 1`, restoredFence)
+		// What was unknown may have been taken over since the backup, too.
+		_, err := c.sql.ExecContext(bg, `UPDATE foil_operation SET state = 4, fence = fence + ?1 WHERE state IN (1, 4)`, restoredFence)
 		return err
 	})
 	if err != nil {

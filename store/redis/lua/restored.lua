@@ -8,11 +8,14 @@ for _, tab in ipairs({'claim', 'handle'}) do
     drop(tab, rows)
   until #rows == 0
 end
-for _, id in ipairs(redis.call('ZRANGE', P .. 'executing', 0, -1)) do
-  local key = P .. 'op:' .. id
-  local fence = tonumber(redis.call('HGET', key, 'fence'))
-  redis.call('HSET', key, 'state', 'unknown', 'fence', I(fence + raise))
-  redis.call('ZREM', P .. 'executing', id)
-  redis.call('ZADD', P .. 'unknown', I(now), id)
+-- What was unknown may have been taken over since the backup, too.
+for _, set in ipairs({'unknown', 'executing'}) do
+  for _, id in ipairs(redis.call('ZRANGE', P .. set, 0, -1)) do
+    local key = P .. 'op:' .. id
+    local fence = tonumber(redis.call('HGET', key, 'fence'))
+    redis.call('HSET', key, 'state', 'unknown', 'fence', I(fence + raise))
+    redis.call('ZREM', P .. 'executing', id)
+    redis.call('ZADD', P .. 'unknown', I(now), id)
+  end
 end
 return {'restored', I(restored)}
