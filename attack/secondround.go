@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/foilmcp/foil"
 )
@@ -16,6 +17,10 @@ func (b *bout) second() (one, two *flow, err error) {
 		return nil, nil, fmt.Errorf("stage: %w", err)
 	}
 	if one, err = b.ask(s, Alice, nil); err != nil {
+		return nil, nil, err
+	}
+	// A deadline that is renewed is the same within a millisecond.
+	if err := b.pause(5 * time.Millisecond); err != nil {
 		return nil, nil, err
 	}
 	req := one.retry()
