@@ -22,7 +22,8 @@ func newKeysDropCmd() *cobra.Command {
 sealed under it can never be read again. --store names each store that is sealed under
 the ring, or FOIL_STORE in the environment the only one: the key is dropped if no row
 of any uses it, expired rows included. The ring cannot know of a store that is not
-named. --yes drops the key without asking a store.
+named, and each schema or prefix in a database is one of its own. --yes drops the key
+without asking a store.
 
 KEY is the key's name in 'foil keys show'. The key that seals or is going to is not
 dropped, nor one that a server which is late may still seal under.`,

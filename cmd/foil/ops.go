@@ -30,7 +30,8 @@ An unknown one is never tried again by itself. Find out at its target whether it
 done, then say so with 'foil ops resolve'.
 
 --store names the store, or FOIL_STORE in the environment, which keeps a password
-from who can list this machine's processes. Outcomes are sealed: they are shown only
+from who can list this machine's processes; ?foil_schema=NAME or ?foil_prefix=TEXT in
+it says where in its database, see 'foil store'. Outcomes are sealed: they are shown only
 if asked for, and with the --storage-ring of the servers.`,
 		Example: `  foil ops list --store sqlite:foil.db
   foil ops show AZ9xk2PvAACrq6urq6urqw --store sqlite:foil.db

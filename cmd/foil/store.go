@@ -23,7 +23,10 @@ func newStoreCmd() *cobra.Command {
 can list this machine's processes. All of it works while servers use the store,
 except 'foil store restored', which is to come before they start.
 
-A SQLite file that is not there is an error, and made by migrate alone.`,
+A store that is not there is an error, and made by migrate alone: a SQLite file, and
+what foil keeps in a Redis database. Where the servers set Options.Schema or
+Options.Prefix, the DSN has it too: postgres://…?foil_schema=NAME or
+redis://…?foil_prefix=TEXT.`,
 		Example: `  foil store migrate --store postgres://foil@db.example/foil
   foil store stats --store sqlite:foil.db --storage-ring file:rows.json
   foil store sweep --store sqlite:foil.db
@@ -44,8 +47,9 @@ func newStoreMigrateCmd() *cobra.Command {
 The role needs to own the schema foil, or to be allowed to create it; servers need
 neither. Once it is done it does nothing.
 
-A SQLite file is made and migrated by whoever uses it first, so also by this. Redis
-has nothing to migrate. Prints the version of the schema.`,
+A SQLite file is made and migrated by whoever uses it first, so also by this. In Redis
+there is nothing to migrate; it begins a store in a database that has none. Prints the
+version of the schema.`,
 		Example: `  FOIL_STORE=postgres://owner:…@db.example/foil foil store migrate
   foil store migrate --store sqlite:foil.db --json`,
 		Args: cobra.NoArgs,
@@ -71,7 +75,7 @@ has nothing to migrate. Prints the version of the schema.`,
 			words := map[string]string{
 				dsn.SQLite:   "nothing to do, as a file is made and migrated when it is first used",
 				dsn.Postgres: "the tables are up to date",
-				dsn.Redis:    "nothing to migrate",
+				dsn.Redis:    "nothing to migrate, the store is there",
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s, schema version %d: %s\n", st.Backend, st.Schema, words[st.Backend])
 			return err
@@ -138,6 +142,8 @@ a replica that may lack the last writes. Run it before any server starts on it: 
 store that has forgotten what was spent would accept it again.
 
 Durably and for every server, ` + restoredDoes + `.
+
+A Redis server that came back empty has no store: run 'foil store migrate' before it.
 
 Flows under way begin again. It may be run again at any time. Without --yes nothing
 is done, which is exit code 2.`,

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/foilmcp/foil/atrest"
 	"github.com/foilmcp/foil/keyring"
 	"github.com/foilmcp/foil/store/dsn"
+	"github.com/foilmcp/foil/store/redis"
 )
 
 // storeVariable names the store where no flag does: a password in it is not seen
@@ -33,8 +33,8 @@ func completeStore(c *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
-// open opens the store. Unless create is set, a SQLite file must be there: a
-// misspelt name would show an empty store.
+// open opens the store. Unless create is set it must be there: a misspelt name would
+// show an empty store, and keys drop would find no row in it.
 func (s *storeFlag) open(c *cobra.Command, o *dsn.Options, create bool) (dsn.Store, error) {
 	name := s.dsn
 	if !c.Flags().Changed("store") {
@@ -58,11 +58,17 @@ func openStore(c *cobra.Command, name string, o *dsn.Options, create bool) (dsn.
 		if strings.Contains(file, "://") { // a DSN after a DSN
 			return nil, usagef("a store is named by %s", dsn.Forms)
 		}
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && !create {
-			return nil, &because{fmt.Sprintf("sqlite: there is no file %s: is the name right? The first server that uses it makes it, or foil store migrate", file), err}
-		}
 	}
-	return dsn.Open(c.Context(), name, o)
+	var opts dsn.Options
+	if o != nil {
+		opts = *o
+	}
+	opts.Existing = !create
+	s, err := dsn.Open(c.Context(), name, &opts)
+	if errors.Is(err, redis.ErrMissing) {
+		return nil, &because{err.Error() + " A server's Options.Prefix is said with ?" + dsn.PrefixParameter + "=… in the DSN. The first server that uses the database begins the store, or foil store migrate", err}
+	}
+	return s, err
 }
 
 // warnPassword says who can see a password on the command line.

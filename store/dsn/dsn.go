@@ -1,5 +1,7 @@
 // Package dsn opens a store by the text that names it: sqlite:FILE,
-// postgres://…, redis://… or rediss://…. It is for programs that take the store
+// postgres://…, redis://… or rediss://…. Where the servers of a store set a schema or
+// a prefix of their own, the DSN has it as a parameter: postgres://…?foil_schema=NAME,
+// redis://…?foil_prefix=TEXT. It is for programs that take the store
 // as a setting, such as foil itself; a server that knows its database imports
 // that one's package and not all three.
 package dsn
@@ -8,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -34,6 +38,10 @@ type Options struct {
 	// Migrate makes Open create or update the schema of a PostgreSQL store.
 	// SQLite files are migrated at first use, and Redis has nothing to migrate.
 	Migrate bool
+	// Existing makes Open refuse a SQLite file that is not there, and a Redis database
+	// without a store under the prefix, instead of making them: a misspelt DSN would
+	// show an empty store. PostgreSQL has that anyway, unless Migrate is set.
+	Existing bool
 	// Timeout bounds each call; the store's own default if zero.
 	Timeout time.Duration
 }
@@ -95,22 +103,31 @@ func Open(ctx context.Context, dsn string, opts *Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	dsn, at, err := place(dsn, backend)
+	if err != nil {
+		return nil, err
+	}
 	switch backend {
 	case SQLite:
 		_, file, _ := strings.Cut(dsn, ":")
+		if o.Existing {
+			if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+				return nil, &missing{file, err}
+			}
+		}
 		s, err := sqlite.Open(ctx, file, &sqlite.Options{AtRest: o.AtRest, PlainAtRest: o.PlainAtRest, Timeout: o.Timeout})
 		if err != nil {
 			return nil, err
 		}
 		return lite{s}, nil
 	case Postgres:
-		s, err := postgres.Open(ctx, dsn, &postgres.Options{AtRest: o.AtRest, PlainAtRest: o.PlainAtRest, Timeout: o.Timeout, Migrate: o.Migrate})
+		s, err := postgres.Open(ctx, dsn, &postgres.Options{AtRest: o.AtRest, PlainAtRest: o.PlainAtRest, Timeout: o.Timeout, Migrate: o.Migrate, Schema: at})
 		if err != nil {
 			return nil, err
 		}
 		return pg{s}, nil
 	case Redis:
-		s, err := redis.Open(ctx, dsn, &redis.Options{AtRest: o.AtRest, PlainAtRest: o.PlainAtRest, Timeout: o.Timeout})
+		s, err := redis.Open(ctx, dsn, &redis.Options{AtRest: o.AtRest, PlainAtRest: o.PlainAtRest, Timeout: o.Timeout, Prefix: at, Existing: o.Existing})
 		if err != nil {
 			return nil, err
 		}

@@ -97,6 +97,12 @@ type Options struct {
 	AtRest      *atrest.Sealer
 	PlainAtRest bool
 
+	// Existing makes [Open] and [New] refuse a database in which no store was opened
+	// yet under this prefix, with [ErrMissing], instead of beginning one. It is for
+	// who looks after a store: a database of another number, or another prefix, would
+	// show an empty store that nobody uses.
+	Existing bool
+
 	// LedgerMayForget lets Ledger work with another Durability than Always. An
 	// operation that the server forgets may be executed a second time.
 	LedgerMayForget bool

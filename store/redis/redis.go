@@ -90,6 +90,10 @@ var (
 	// time. It is in the primary: a token counts as spent.
 	ErrReplicas = errors.New("redis: too few replicas have confirmed the write in time; it may or may not last")
 
+	// ErrMissing says that nothing of a store's is in the database under the prefix;
+	// see Options.Existing.
+	ErrMissing = errors.New("redis: no store is in this database under this prefix: are the database's number and the prefix those of the servers?")
+
 	// ErrReplaced says that the database is not the one that was opened.
 	ErrReplaced = errors.New("redis: the database was emptied, replaced or migrated since it was opened; see the package documentation before starting again")
 )
@@ -115,10 +119,10 @@ type Store struct {
 }
 
 // Open connects to the server at dsn, a URL redis://[user:password@]host:port/db,
-// or rediss:// for TLS, checks it, and makes the database ready. A nil opts means
-// the defaults; options that are negative or contradict each other are errors. A
-// database of a newer schema is refused and left as it is. No error contains the
-// password. After an outage the client may take a second to find the server again.
+// or rediss:// for TLS, checks it, and makes the database ready, unless it
+// must be so by Options.Existing. A nil opts means the defaults; options that are
+// negative or contradict each other are errors. A database of a newer schema is
+// refused and left as it is. No error contains the password. After an outage the client may take a second to find the server again.
 // The caller must Close the store.
 func Open(ctx context.Context, dsn string, opts *Options) (*Store, error) {
 	o, err := opts.complete()

@@ -32,9 +32,12 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	var b [16]byte
 	rand.Read(b[:])
-	reply, err := node.Eval(ctx, create.source(false), []string{s.meta}, hex.EncodeToString(b[:])).Slice()
+	reply, err := node.Eval(ctx, create.source(false), []string{s.meta}, hex.EncodeToString(b[:]), !s.opts.Existing).Slice()
 	if err != nil {
 		return readable(err)
+	}
+	if len(reply) == 1 && text(reply[0]) == "missing" {
+		return ErrMissing
 	}
 	version, id := 0, ""
 	if len(reply) == 3 {

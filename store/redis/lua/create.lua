@@ -3,6 +3,7 @@ local META = KEYS[1]
 local P = string.sub(META, 1, -5)
 local kind = redis.call('TYPE', META)['ok']
 if kind == 'none' then
+  if ARGV[2] ~= '1' then return {'missing'} end
   redis.call('HSET', META, 'schema', '1', 'id', ARGV[1], 'mark', '0', 'opmark', '-1', 'restored', '0',
     'claim_bytes', '0', 'handle_bytes', '0', 'pings', '0', 'waits', '0')
 elseif kind ~= 'hash' then
