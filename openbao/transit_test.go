@@ -3,6 +3,7 @@ package openbao_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -73,6 +74,31 @@ func TestCallersShareCalls(t *testing.T) {
 			t.Errorf("%d calls to seal and %d to open for %d callers at once", seals, opens, callers)
 		}
 	})
+}
+
+// TestWhatABatchSays: associated data counts in an item alone, and without the code an
+// answer in which one item failed is a 400, like one in which all did.
+func TestWhatABatchSays(t *testing.T) {
+	srv := baotest.StandIn(t)
+	c, p := behind(t, srv, patient)
+	path := srv.Transit(t)
+	codec := must(openbao.NewTransit(t.Context(), c, path, nil))(t)
+	must(codec.Open(t.Context(), must(codec.Seal(t.Context(), []byte("x"), later))(t)))(t)
+	for _, verb := range []string{"encrypt", "decrypt"} {
+		var body struct {
+			Items          []map[string]string `json:"batch_input"`
+			Code           int                 `json:"partial_failure_response_code"`
+			AssociatedData string              `json:"associated_data"`
+		}
+		text := p.Last(strings.Replace(path, "/", "/"+verb+"/", 1))
+		if err := json.Unmarshal([]byte(text), &body); err != nil {
+			t.Fatal(err)
+		}
+		want := base64.StdEncoding.EncodeToString([]byte("foil/request-state/transit/v1"))
+		if len(body.Items) != 1 || body.Items[0]["associated_data"] != want || body.Code != 200 || body.AssociatedData != "" {
+			t.Errorf("%s: %s", verb, text)
+		}
+	}
 }
 
 // TestHostileTokenFailsAlone puts one bad token of each kind among 63 good ones.

@@ -19,6 +19,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	rule   func(r *http.Request) Fault
 	seen   map[string]int
+	last   map[string]string // bodies
 }
 
 // A Fault is what happens to a request; the zero value is nothing.
@@ -37,7 +38,7 @@ type Fault struct {
 // NewProxy starts a proxy before a server and ends it with the test.
 func NewProxy(t testing.TB, srv *Server) *Proxy {
 	t.Helper()
-	p := &Proxy{target: srv.Addr, seen: make(map[string]int)}
+	p := &Proxy{target: srv.Addr, seen: make(map[string]int), last: make(map[string]string)}
 	s := httptest.NewServer(p)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	p.Addr = s.URL
@@ -70,6 +71,13 @@ func (p *Proxy) Seen(part string) int {
 	return n
 }
 
+// Last returns the body of the last request to path, without /v1/.
+func (p *Proxy) Last(path string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last["/v1/"+path]
+}
+
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -77,6 +85,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Lock()
 	p.seen[r.URL.Path]++
+	p.last[r.URL.Path] = string(body)
 	var f Fault
 	if p.rule != nil {
 		f = p.rule(r)
