@@ -156,7 +156,7 @@ type Operation struct {
 	KeptUntil time.Time
 	// Outcome is what Finish or Resolve recorded; nil while there is none.
 	Outcome []byte
-	// Steps are in the order in which they began. List leaves them out.
+	// Steps are in the order in which they began. Begin and List leave them out.
 	Steps []Step
 	// ResolvedBy and Note are set if an operator resolved it.
 	ResolvedBy string
@@ -222,13 +222,16 @@ type Query struct {
 // store serves.
 type Store interface {
 	// Begin writes down that an operation starts, with fence 1 and a lease, and
-	// reports started; or it returns the operation of that ID, untouched. The
+	// reports started; or it returns the operation of that ID, untouched and
+	// without its steps, as every retry of a client asks this: Resume and Get
+	// alone return steps. The
 	// sweep mark and the restore mark are checked in the same step, for a start
 	// alone: an operation that is there is returned whatever they say.
 	// Errors: ErrSwept, ErrRestored, ErrFull.
 	Begin(ctx context.Context, s *Start) (op *Operation, started bool, err error)
 
-	// Get returns the operation, or ErrNotFound.
+	// Get returns the operation with its steps, or ErrNotFound. It may read a
+	// lot, and must not keep other callers from writing meanwhile.
 	Get(ctx context.Context, id [IDLen]byte) (*Operation, error)
 
 	// Renew extends the lease to lease from now. ErrFenced if fence is not the

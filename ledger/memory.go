@@ -122,7 +122,9 @@ func (m *Memory) Begin(ctx context.Context, s *Start) (op *Operation, started bo
 	now := m.now()
 	m.sweep(now, sweepStep)
 	if r := m.rows[s.ID]; r != nil {
-		return r.view(now), false, nil
+		bare := *r
+		bare.op.Steps = nil
+		return bare.view(now), false, nil
 	}
 	// Both are rounded down, so two times within one millisecond are one.
 	expires := millis(s.Expires)

@@ -24,7 +24,7 @@ var faults = map[string][]string{
 	"begins twice":                    {"begin again returns the operation untouched", "one of 64 concurrent begins starts"},
 	"begin touches what is there":     {"begin again returns the operation untouched"},
 	"begin returns what it was given": {"begin again returns the operation untouched"},
-	"begin returns no steps":          {"begin again returns the operation untouched"},
+	"begin returns steps":             {"begin again returns the operation untouched"},
 	"begin returns no outcome":        {"begin again returns the operation untouched"},
 	"begin resumes what is unknown":   {"unknown once the lease has run out"},
 	"ids are 8 bytes":                 {"ids are told apart"},
@@ -253,7 +253,7 @@ func TestFaulty(t *testing.T) {
 var modelled = []string{
 	"begins twice", "drops the principal", "lease never runs out", "lapse is written",
 	"renew refuses what lapsed", "renew by any fence", "renew does nothing", "renew revives what is declared unknown",
-	"resume keeps the fence", "resume takes what is executing", "resume returns no steps", "step by any fence",
+	"resume keeps the fence", "resume takes what is executing", "resume returns no steps", "begin returns steps", "step by any fence",
 	"steps by name", "step keeps its first fence", "done step runs again", "step ends twice", "step needs a beginning",
 	"finish by any fence", "finish overwrites", "unknown overwrites", "same state is the same", "finish again is fenced",
 	"finish again keeps longer", "late finish is fenced", "declared unknown is final", "declared unknown is an end",

@@ -299,8 +299,8 @@ func (f *fake) Begin(ctx context.Context, s *ledger.Start) (*ledger.Operation, b
 			if op.State == ledger.Unknown {
 				op, _ = f.mem.Resume(ctx, c.ID, op.Fence, c.Lease)
 			}
-		case "begin returns no steps":
-			op.Steps = nil
+		case "begin returns steps":
+			op.Steps = f.peek(ctx, s.ID).Steps
 		case "begin returns no outcome":
 			op.Outcome = nil
 		}

@@ -160,7 +160,7 @@ func (m *model) begin(t *rapid.T) {
 			m.expect(t, "Begin of what may be forgotten", err, ledger.ErrSwept)
 		case !o.gone:
 			m.expect(t, "Begin again", err, nil)
-			m.compare(t, "Begin", op, o, true)
+			m.compare(t, "Begin", op, o, withOutcome)
 		}
 		return
 	}
@@ -182,7 +182,7 @@ func (m *model) begin(t *rapid.T) {
 	}
 	m.ids, m.ops[s.ID] = append(m.ids, s.ID), o
 	if lease == long {
-		m.compare(t, "Begin", op, o, true)
+		m.compare(t, "Begin", op, o, withOutcome)
 	}
 	settle()
 }
@@ -212,7 +212,7 @@ func (m *model) resume(t *rapid.T) {
 	if want == nil {
 		o.fence, o.state, o.lease = o.fence+1, ledger.Executing, m.h.now().Add(lease)
 		if lease == long {
-			m.compare(t, "Resume", op, o, true)
+			m.compare(t, "Resume", op, o, whole)
 		}
 	}
 	settle()

@@ -143,9 +143,14 @@ func scanStep(row pgx.Row, r *stepRow) error {
 	return nil
 }
 
-// queueRead adds the statements that read an operation with its steps.
+// queueRead adds the statement that reads an operation without its steps.
 func (st *statements) queueRead(found *bool, r *operationRow, id []byte) {
 	st.row(found, append(r.dest(), &r.outcome, &r.sealed, &r.attempt, &r.storedState), readOperation, id)
+}
+
+// queueReadAll adds the statements that read an operation with its steps.
+func (st *statements) queueReadAll(found *bool, r *operationRow, id []byte) {
+	st.queueRead(found, r, id)
 	st.queue(readSteps, id).Query(func(rows pgx.Rows) error {
 		r.steps = nil
 		for rows.Next() {
@@ -222,7 +227,7 @@ func beginArgs(s *ledger.Start, attempt []byte) []any {
 func (l *Ledger) Get(ctx context.Context, id [ledger.IDLen]byte) (*ledger.Operation, error) {
 	var r operationRow
 	var found bool
-	err := l.s.do(ctx, func(st *statements) { st.queueRead(&found, &r, id[:]) })
+	err := l.s.do(ctx, func(st *statements) { st.queueReadAll(&found, &r, id[:]) })
 	if err != nil {
 		return nil, err
 	}

@@ -90,7 +90,7 @@ func (l *Ledger) Resume(ctx context.Context, id [ledger.IDLen]byte, fence uint64
 	}
 	var r operationRow
 	var found bool
-	err := l.one(ctx, id, fence, resume, []any{ceilDuration(lease), ledger.Minted(id).UnixMilli()}, func(st *statements) { st.queueRead(&found, &r, id[:]) })
+	err := l.one(ctx, id, fence, resume, []any{ceilDuration(lease), ledger.Minted(id).UnixMilli()}, func(st *statements) { st.queueReadAll(&found, &r, id[:]) })
 	if err != nil {
 		return nil, err
 	}

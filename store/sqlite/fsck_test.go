@@ -150,6 +150,8 @@ func TestFsckEndsWithClose(t *testing.T) {
 func TestReadersDoNotWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "foil.db")
 	s := open(t, path, nil)
+	begun := newStart(time.Now())
+	mustBegin(t, s, begun)
 	execute(t, raw(t, path), "DELETE FROM ping")
 	err := s.Fsck(t.Context(), func(store.Problem) error {
 		mustUse(t, s, newID(), true)
@@ -165,6 +167,9 @@ func TestReadersDoNotWait(t *testing.T) {
 	}
 	if _, err := s.Ledger().Counts(t.Context()); err != nil {
 		t.Errorf("Counts of a locked file: %v", err)
+	}
+	if _, err := s.Ledger().Get(t.Context(), begun.ID); err != nil {
+		t.Errorf("Get in a locked file: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -64,7 +65,7 @@ func (l *Ledger) Begin(ctx context.Context, s *ledger.Start) (op *ledger.Operati
 				return nil
 			}
 		}
-		there, err = c.readOperation(st.ID[:], now)
+		there, err = readOperation(c.getOperation.QueryRowContext(context.Background(), st.ID[:]), now)
 		return err
 	})
 	switch err = full(err, ledger.ErrFull); {
@@ -81,13 +82,28 @@ func (l *Ledger) Begin(ctx context.Context, s *ledger.Start) (op *ledger.Operati
 
 func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
-// Get implements [ledger.Store].
+// Get implements [ledger.Store]. It reads without keeping anybody from writing,
+// but where the connection that writes was lost, which the next write makes anew.
 func (l *Ledger) Get(ctx context.Context, id [ledger.IDLen]byte) (*ledger.Operation, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.s.opts.Timeout, errLocked)
+	defer cancel()
 	var there *found
-	err := l.s.write(ctx, func(c *conn) (err error) {
-		there, err = c.readOperation(id[:], l.s.opts.Now().UnixMilli())
-		return err
+	err := l.s.view(ctx, func(ctx context.Context, q *sql.Conn) (err error) {
+		there, err = readOperation(q.QueryRowContext(ctx, selectOperation, id[:]), l.s.opts.Now().UnixMilli())
+		if err == nil && there != nil {
+			err = there.readSteps(q.QueryContext(ctx, selectSteps, id[:]))
+		}
+		return plain(err)
 	})
+	if err != nil && ctx.Err() == nil {
+		var again *found // fn may still run once write has returned
+		if err = l.s.write(ctx, func(c *conn) (err error) {
+			again, err = c.readWhole(id[:], l.s.opts.Now().UnixMilli())
+			return err
+		}); err == nil {
+			there = again
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +141,7 @@ func (l *Ledger) Resume(ctx context.Context, id [ledger.IDLen]byte, fence uint64
 		if err != nil || n != 1 {
 			return false, err
 		}
-		there, err = c.readOperation(id[:], now)
+		there, err = c.readWhole(id[:], now)
 		return there != nil, err
 	})
 	if err != nil {

@@ -72,30 +72,40 @@ func (f *found) scan(row scanner, now int64, end bool) error {
 	return nil
 }
 
-// readOperation reads an operation with its steps; it is nil if there is none.
-func (c *conn) readOperation(id []byte, now int64) (*found, error) {
-	bg := context.Background()
+// readOperation reads an operation without its steps; it is nil if there is none.
+func readOperation(row scanner, now int64) (*found, error) {
 	f := new(found)
-	err := f.scan(c.getOperation.QueryRowContext(bg, id), now, true)
+	err := f.scan(row, now, true)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
+	return f, err
+}
+
+// readSteps adds the steps of the operation.
+func (f *found) readSteps(rows *sql.Rows, err error) error {
 	if err != nil {
-		return nil, err
-	}
-	rows, err := c.getSteps.QueryContext(bg, id)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var s foundStep
 		if err := s.scan(rows); err != nil {
-			return nil, err
+			return err
 		}
 		f.steps = append(f.steps, s)
 	}
-	return f, rows.Err()
+	return rows.Err()
+}
+
+// readWhole reads an operation with its steps.
+func (c *conn) readWhole(id []byte, now int64) (*found, error) {
+	bg := context.Background()
+	f, err := readOperation(c.getOperation.QueryRowContext(bg, id), now)
+	if err == nil && f != nil {
+		err = f.readSteps(c.getSteps.QueryContext(bg, id))
+	}
+	return f, err
 }
 
 func (s *foundStep) scan(row scanner) error {

@@ -57,6 +57,12 @@ const (
 	stepColumns      = `name, fence, began, ended, sealed, result IS NOT NULL, result`
 )
 
+// Statements that Get runs on a connection of its own.
+const (
+	selectOperation = `SELECT ` + operationColumns + `, ` + endColumns + ` FROM foil_operation WHERE id = ?1`
+	selectSteps     = `SELECT ` + stepColumns + ` FROM foil_step WHERE operation = ?1 ORDER BY seq`
+)
+
 // unknownAt is what makes an operation unknown at ?3.
 const unknownAt = `(state = 4 OR state = 1 AND lease_until <= ?3)`
 
@@ -104,11 +110,11 @@ func (c *conn) prepare(ctx context.Context) error {
 
 		{&c.beginOperation, `INSERT INTO foil_operation (id, flow, round, answers, principal, expires, state, fence, started, lease_until, keep, retention, steps, method, target)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, 1, ?7, ?8, ?9, ?10, 0, ?11, ?12) ON CONFLICT (id) DO NOTHING`},
-		{&c.getOperation, `SELECT ` + operationColumns + `, ` + endColumns + ` FROM foil_operation WHERE id = ?1`},
+		{&c.getOperation, selectOperation},
 		{&c.renew, `UPDATE foil_operation SET lease_until = ?3 WHERE id = ?1 AND fence = ?2 AND state = 1`},
 		{&c.resume, `UPDATE foil_operation SET state = 1, fence = fence + 1, lease_until = ?4 WHERE id = ?1 AND fence = ?2 AND ` + unknownAt},
 		{&c.running, `SELECT steps FROM foil_operation WHERE id = ?1 AND fence = ?2 AND state = 1`},
-		{&c.getSteps, `SELECT ` + stepColumns + ` FROM foil_step WHERE operation = ?1 ORDER BY seq`},
+		{&c.getSteps, selectSteps},
 		{&c.getStep, `SELECT ` + stepColumns + ` FROM foil_step WHERE operation = ?1 AND name = ?2`},
 		{&c.addStep, `INSERT INTO foil_step (operation, name, fence, began, ended, sealed, result) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`},
 		{&c.againStep, `UPDATE foil_step SET fence = ?3 WHERE operation = ?1 AND name = ?2`},

@@ -6,8 +6,8 @@ if limit > 0 then sweepOps(now - skew, limit) end
 local there = redis.call('HMGET', OP, 'attempt', 'fence', 'state')
 if there[1] then
   -- The same presentation asks again, as it lost the answer.
-  if there[1] == attempt and there[2] == '1' and there[3] == 'executing' then return view('started') end
-  return view('there')
+  if there[1] == attempt and there[2] == '1' and there[3] == 'executing' then return brief('started') end
+  return brief('there')
 end
 if expires <= opmark then return {'swept'} end
 if minted < restored then return {'restored'} end
@@ -19,4 +19,4 @@ redis.call('HSET', OP, 'flow', flow, 'round', round, 'method', method, 'target',
   'expires', I(expires), 'state', 'executing', 'fence', '1', 'started', I(now), 'keep', keep, 'retention', retention, 'attempt', attempt)
 redis.call('ZADD', P .. 'ops', I(now), id)
 extend(lease)
-return view('started')
+return brief('started')

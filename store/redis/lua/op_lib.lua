@@ -1,9 +1,16 @@
 local id = ARGV[2]
 local OP, STEP, RESULT = P .. 'op:' .. id, P .. 'step:' .. id, P .. 'result:' .. id
 
-local function view(tag)
+-- brief is the operation without its steps, which may be many.
+local function brief(tag)
   return {tag, I(now), redis.call('HMGET', OP, 'flow', 'round', 'method', 'target', 'principal', 'answers', 'expires', 'state', 'fence',
-    'started', 'finished', 'lease', 'kept', 'outcome', 'by', 'note'), redis.call('HGETALL', STEP), redis.call('HGETALL', RESULT)}
+    'started', 'finished', 'lease', 'kept', 'outcome', 'by', 'note')}
+end
+
+local function view(tag)
+  local v = brief(tag)
+  v[4], v[5] = redis.call('HGETALL', STEP), redis.call('HGETALL', RESULT)
+  return v
 end
 
 local function extend(lease)
