@@ -175,17 +175,20 @@ func TestTable(t *testing.T) {
 		for i := range p.a {
 			ratio = append(ratio, p.a[i]/p.b[i])
 		}
-		verdict := "kept"
-		if ratio.median() < p.bound {
-			verdict = "**missed**"
-		}
-		fmt.Fprintf(&b, "| %s | at least %.1f | %.2f, %s |\n", p.what, p.bound, ratio.median(), verdict)
+		fmt.Fprintf(&b, "| %s | at least %.1f | %.2f, %s |\n", p.what, p.bound, ratio.median(), verdict(ratio.median() >= p.bound))
 	}
 	fmt.Fprintf(&b, "\nMedians of %d rounds of %v, the least and the greatest in brackets. GOMAXPROCS %d; servers, clients and disk share one machine.\n", *rounds, *each, runtime.GOMAXPROCS(0))
 	fmt.Println(b.String())
 	if *write != "" {
 		put(t, *write, "stores", b.String())
 	}
+}
+
+func verdict(kept bool) string {
+	if kept {
+		return "kept"
+	}
+	return "**missed**"
 }
 
 // put replaces what is between the marks of a file.
