@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -23,4 +24,12 @@ func TestEveryHelpHasAnExample(t *testing.T) {
 		}
 	}
 	walk(root)
+}
+
+// A lease that has run out does not prove that nothing will happen any more.
+func TestResolveAsksForADeadProcess(t *testing.T) {
+	code, stdout, stderr := foilRun("ops", "resolve", "--help")
+	if code != exitOK || !strings.Contains(stdout, "Make sure first that the process that ran it is dead.") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
 }

@@ -49,6 +49,10 @@ What the client is told is sealed under the ring of the servers. A ring under wh
 no row is sealed is refused; in a store where no row is sealed yet, --unproven-ring
 says that it is the right one.
 
+Make sure first that the process that ran it is dead. A lease that has run out does
+not prove it: a process that was stopped, or cut off from the store, may go on, and
+the effect that is not at the target yet may still come.
+
 An operation whose lease still runs is refused: its process may be at work. So is one
 that changed since it was read.`,
 		Example: `  foil ops resolve AZ9xk2PvAACrq6urq6urqw --as succeeded --by ann --note 'ticket 4711: the bucket is empty' \
