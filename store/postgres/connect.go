@@ -29,6 +29,7 @@ func connect(ctx context.Context, dsn string, o *Options) (*pgxpool.Pool, error)
 	if _, ok := cc.RuntimeParams["application_name"]; !ok {
 		cc.RuntimeParams["application_name"] = "foil"
 	}
+	Watch(config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, plain(err)

@@ -23,6 +23,12 @@ func InTx(tx pgx.Tx) replay.Tx { return &inTx{tx: tx, schema: DefaultSchema} }
 // from the start. While the transaction is open, whoever else presents the token
 // waits for it until their timeout, so it should be short. After any error the
 // caller must roll back.
+//
+// The caller commits, and so must look for what COMMIT alone does not say: if the
+// wait for a synchronous standby is cancelled, pgx reports a commit, and only the
+// connection's OnNotice gets the warning, SQLSTATE 01000 or 57P01, unless
+// client_min_messages hides it. Then whether the mark outlives the primary is
+// unknown, and the action must not be taken for done.
 func (r *Replay) InTx(tx pgx.Tx) replay.Tx {
 	return &inTx{tx: tx, schema: r.s.opts.Schema, acceptNoFsync: r.s.opts.AcceptNoFsync}
 }

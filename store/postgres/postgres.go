@@ -29,7 +29,9 @@
 // synchronous_standby_names, so that a commit waits for a standby (the store's
 // synchronous_commit=on asks for it), and promote only that one; or call
 // [Store.Restored] on the new primary before it serves. The same goes for a
-// restored backup. The DSN of a cluster should say
+// restored backup. A wait for the standby that is cancelled (pg_cancel_backend)
+// leaves the commit on the primary alone, where others see it: the call that
+// waited is an error, and its outcome unknown. The DSN of a cluster should say
 // target_session_attrs=read-write.
 //
 // # Clocks
@@ -195,7 +197,8 @@ func Open(ctx context.Context, dsn string, opts *Options) (*Store, error) {
 // New is Open with a pool of the caller's, which it does not close. Calls wait
 // for a connection of the pool as long as Options.Timeout: a pool whose
 // connections are all held by transactions that wait for the store in turn
-// stands still until then.
+// stands still until then. If the server has synchronous_standby_names, the pool's
+// configuration must have been given to [Watch].
 func New(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Store, error) {
 	s, err := prepare(opts)
 	if err != nil {

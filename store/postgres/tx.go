@@ -15,9 +15,9 @@ import (
 
 // settings is what every transaction of the store begins with. What single use
 // stands on is read back in the same step: the answer to COMMIT means nothing
-// without it.
-const settings = `SELECT set_config('synchronous_commit', 'on', true), current_setting('fsync'),
-	set_config('statement_timeout', $1, true), set_config('lock_timeout', $1, true)`
+// without it, nor without the warnings that come before it (see Watch).
+const settings = `SELECT set_config('synchronous_commit', 'on', true), current_setting('fsync'), current_setting('synchronous_standby_names'),
+	set_config('statement_timeout', $1, true), set_config('lock_timeout', $1, true), set_config('client_min_messages', 'warning', true)`
 
 var (
 	errSyncCommit = errors.New("the server did not take synchronous_commit=on")
@@ -169,12 +169,19 @@ func (s *Store) try(ctx context.Context, timeout time.Duration, build func(st *s
 		return false, &connectError{plain(err)}
 	}
 	defer conn.Release()
+	seen := watchOf(conn.Conn().PgConn())
+	if seen != nil {
+		seen.warned = false
+	}
 	st := &statements{s: s}
 	st.b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	st.b.Queue(settings, strconv.FormatInt(max(1, timeout.Milliseconds()), 10)).QueryRow(func(row pgx.Row) error {
-		var sync, fsync, discard string
-		if err := row.Scan(&sync, &fsync, &discard, &discard); err != nil {
+		var sync, fsync, standbys, discard string
+		if err := row.Scan(&sync, &fsync, &standbys, &discard, &discard, &discard); err != nil {
 			return err
+		}
+		if standbys != "" && seen == nil {
+			return errUnwatched
 		}
 		return checkSettings(sync, fsync, s.opts.AcceptNoFsync)
 	})
@@ -188,6 +195,9 @@ func (s *Store) try(ctx context.Context, timeout time.Duration, build func(st *s
 	if err := conn.SendBatch(ctx, &st.b).Close(); err != nil {
 		s.leave(conn)
 		return conn.Conn().IsClosed() && ctx.Err() == nil, plain(err)
+	}
+	if seen != nil && seen.warned {
+		return false, errStandby
 	}
 	return false, nil
 }
