@@ -62,7 +62,7 @@ func (e *Execution) conclude(ctx context.Context, end *Conclusion, o *Opened) er
 	if err == nil {
 		err = e.record(ctx, f)
 	}
-	if errors.Is(err, ledger.ErrTooLarge) {
+	if errors.Is(err, ledger.ErrTooLarge) && !end.Asks { // a question that is lost cannot be asked
 		f.Outcome = []byte{outcomeLost}
 		e.g.o.Logger.LogAttrs(ctx, slog.LevelWarn, "result is too large to be recorded: it is sent once and cannot be repeated",
 			slog.String("flow", e.flow), slog.Int("bytes", len(end.Result)))
@@ -126,16 +126,16 @@ func (e *Execution) finish(end *Conclusion) (f ledger.Finish, err error) {
 	return f, nil
 }
 
-// record writes the outcome. It tries for as long as the lease lasts, since the
+// record writes the outcome. It tries for as long as a lease lasts, since the
 // operation was carried out and the client waits to hear of it.
 func (e *Execution) record(ctx context.Context, f ledger.Finish) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(e.g.o.Lease, e.g.o.StoreTimeout))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.g.o.Lease)
 	defer cancel()
-	for pause := 10 * time.Millisecond; ; pause *= 2 {
+	for pause := firstPause; ; pause *= 2 {
 		_, err := ledgerCall(e.g, ctx, "finish", func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, e.g.o.Ledger.Finish(ctx, e.id, e.fence, f)
 		})
-		if err == nil || errors.Is(err, ledger.ErrFenced) || errors.Is(err, ledger.ErrTooLarge) {
+		if err == nil || final(err) {
 			return err
 		}
 		select {

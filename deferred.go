@@ -103,14 +103,29 @@ func (o *Opened) concludeDeferred(ctx context.Context) error {
 	case spent:
 		return Reject(ReasonReplayed)
 	}
+	// Under a mark of its own: the handler's transaction may be committing at
+	// this moment, and then it has spent the state.
 	began = g.begin()
-	_, err = g.deferrer().UseAs(limited, o.claims.ID[:], claims.Time(o.claims.Expires), d.attempt[:])
+	first, err := g.deferrer().UseAs(limited, o.claims.ID[:], claims.Time(o.claims.Expires), newDeferral().attempt[:])
 	g.storeCall(ctx, "replay", "use", began, err)
 	g.heard(ctx, err)
-	if err != nil {
+	switch {
+	case err != nil:
 		return storeFailure("replay store", err)
+	case first:
+		return unavailable("deferred", errNotRedeemed)
 	}
-	return unavailable("deferred", errNotRedeemed)
+	began = g.begin()
+	mark, _, err = g.deferrer().Attempt(limited, o.claims.ID[:])
+	g.storeCall(ctx, "replay", "attempt", began, err)
+	g.heard(ctx, err)
+	switch {
+	case err != nil:
+		return unavailable("replay store", err)
+	case subtle.ConstantTimeCompare(mark, d.attempt[:]) == 1:
+		return nil
+	}
+	return Reject(ReasonReplayed)
 }
 
 var errNotRedeemed = errors.New("the handler returned and had not committed Opened.Redeem: its result was withheld and the state is spent")

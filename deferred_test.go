@@ -13,9 +13,10 @@ import (
 
 // A deferStore is the least store whose IDs can be spent in a transaction.
 type deferStore struct {
-	mu   sync.Mutex
-	rows map[string][]byte
-	fail error
+	mu    sync.Mutex
+	rows  map[string][]byte
+	fail  error
+	after func() // called once an attempt was looked for
 }
 
 func (d *deferStore) Use(ctx context.Context, id []byte, expires time.Time) (bool, error) {
@@ -38,9 +39,14 @@ func use(rows map[string][]byte, id, attempt []byte) bool {
 
 func (d *deferStore) Attempt(_ context.Context, id []byte) ([]byte, bool, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	a, ok := d.rows[string(id)]
-	return a, ok, d.fail
+	err, after := d.fail, d.after
+	d.after = nil
+	d.mu.Unlock()
+	if after != nil {
+		after()
+	}
+	return a, ok, err
 }
 
 // A deferTx sees what is committed and its own writes.
@@ -127,6 +133,32 @@ func TestDeferredNotRedeemed(t *testing.T) {
 			}
 			wantReason(t, open(t, b, token).Redeem(ctx, &deferTx{store: d}), foil.ReasonReplayed)
 		})
+	}
+}
+
+// A transaction that commits while Conclude looks has spent the state, and its
+// result is told; another one's is not.
+func TestDeferredCommitsLate(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		b, d := newDeferred(t)
+		token := b.seal(t, purge(), confirm())
+		o, other := open(t, b, token), open(t, b, token)
+		tx := &deferTx{store: d}
+		if !own {
+			other, o = o, other
+		}
+		by := map[bool]*foil.Opened{true: o, false: other}[own]
+		if err := by.Redeem(ctx, tx); err != nil {
+			t.Fatal(err)
+		}
+		d.after = func() { tx.commit() }
+		err := o.Conclude(ctx, foil.Conclusion{})
+		if own && err != nil {
+			t.Errorf("own transaction: %v", err)
+		}
+		if !own {
+			wantReason(t, err, foil.ReasonReplayed)
+		}
 	}
 }
 

@@ -28,7 +28,9 @@ type Execution struct {
 
 	mu      sync.Mutex
 	steps   map[string]ledger.Step
-	granted time.Time // before the call that extended the lease last
+	running map[string]chan struct{} // names whose step is under way; closed when it ends
+	granted time.Time                // before the call that extended the lease last
+	until   time.Time                // when the handler's time is up
 	ended   bool
 	beat    *time.Timer
 	cancel  context.CancelCauseFunc
@@ -36,7 +38,7 @@ type Execution struct {
 }
 
 func (g *Guard) execution(o *Opened, op *ledger.Operation, granted time.Time, resumed bool) *Execution {
-	e := &Execution{g: g, id: op.ID, flow: o.Flow(), fence: op.Fence, resumed: resumed, granted: granted, steps: make(map[string]ledger.Step)}
+	e := &Execution{g: g, id: op.ID, flow: o.Flow(), fence: op.Fence, resumed: resumed, granted: granted, steps: make(map[string]ledger.Step), running: make(map[string]chan struct{})}
 	for _, s := range op.Steps {
 		e.steps[s.Name] = s
 	}
@@ -48,140 +50,19 @@ func (g *Guard) execution(o *Opened, op *ledger.Operation, granted time.Time, re
 // Steps that are done return what they returned.
 func (e *Execution) Resumed() bool { return e != nil && e.resumed }
 
-// Done reports whether a step of this name is done, and when: what a handler that
-// resumes tells the person.
-func (e *Execution) Done(name string) (at time.Time, ok bool) {
-	if e == nil {
-		return time.Time{}, false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := e.steps[name]
-	return s.Ended, s.Done()
-}
-
-// Interrupted reports whether a step of this name began in an earlier execution
-// and is not known to have been done. Step calls its function again.
-func (e *Execution) Interrupted(name string) bool {
-	if e == nil {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s, ok := e.steps[name]
-	return ok && !s.Done()
-}
-
-// Step does a part of the operation that must not be done twice: it writes down
-// that the part begins, calls fn, and writes down its result. In an operation that
-// is resumed, a part that is done is not done again: Step returns the result. A
-// part that had begun, and of which nobody knows whether it was done, is done
-// again: fn must be idempotent, or use the key of [Opened.IdempotencyKey].
-//
-// The fence is checked before and after. An error that matches
-// [ledger.ErrFenced] says that somebody else has taken the operation over: stop at
-// once. An error of fn is returned as it is, and the part is not done.
-//
-// Names are unique within the flow, have 1 to 256 bytes and hold no secret.
-// Results hold up to the ledger's limit, and are kept with the outcome.
-func (e *Execution) Step(ctx context.Context, name string, fn func(ctx context.Context) ([]byte, error)) ([]byte, error) {
-	if e == nil {
-		return fn(ctx)
-	}
-	step, err := e.beginStep(ctx, name)
-	if err != nil || step.Done() {
-		return step.Result, err
-	}
-	result, err := fn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.endStep(ctx, name, result); err != nil {
-		return nil, err
-	}
-	return result, nil
-}
-
-// input is Step for what the operation starts from: fetching it has no effect
-// that could be done twice, so that it begins is not written down.
-func (e *Execution) input(ctx context.Context, name string, fetch func(ctx context.Context) ([]byte, error)) ([]byte, error) {
-	if e == nil {
-		return fetch(ctx)
-	}
-	e.mu.Lock()
-	s := e.steps[name]
-	e.mu.Unlock()
-	if s.Done() {
-		return slices.Clone(s.Result), nil
-	}
-	input, err := fetch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return input, e.endStep(ctx, name, input)
-}
-
-func (e *Execution) beginStep(ctx context.Context, name string) (ledger.Step, error) {
-	for {
-		granted := time.Now()
-		s, err := ledgerCall(e.g, ctx, "step", func(ctx context.Context) (ledger.Step, error) {
-			return e.g.o.Ledger.BeginStep(ctx, e.id, e.fence, name, e.g.o.Lease)
-		})
-		if err != nil {
-			return ledger.Step{}, e.failed("step", err)
-		}
-		e.extended(granted)
-		if s.Done() {
-			e.note(s)
-			return s, nil
-		}
-		// A process that was stopped between the answer and this line asks
-		// again: its lease may be over.
-		if time.Since(granted) < e.g.o.Lease/2 {
-			return s, nil
-		}
-	}
-}
-
-func (e *Execution) endStep(ctx context.Context, name string, result []byte) error {
-	granted := time.Now()
-	// The part is done, whether or not the client still waits.
-	_, err := ledgerCall(e.g, context.WithoutCancel(ctx), "step", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, e.g.o.Ledger.EndStep(ctx, e.id, e.fence, name, result, e.g.o.Lease)
-	})
-	if err != nil {
-		return e.failed("step", err)
-	}
-	e.extended(granted)
-	e.note(ledger.Step{Name: name, Fence: e.fence, Ended: granted, Result: slices.Clone(result)})
-	return nil
-}
-
-func (e *Execution) note(s ledger.Step) {
-	e.mu.Lock()
-	e.steps[s.Name] = s
-	e.mu.Unlock()
-}
-
-// failed wraps an error of the ledger, and ends the handler's context if the
-// operation is no longer ours.
-func (e *Execution) failed(what string, err error) error {
-	if errors.Is(err, ledger.ErrFenced) {
-		e.stop(err)
-		return err
-	}
-	if errors.Is(err, ledger.ErrTooLarge) || errors.Is(err, ledger.ErrFull) {
-		return fmt.Errorf("foil: %s: %w", what, err)
-	}
-	return unavailable("ledger", err)
-}
-
 func (e *Execution) extended(granted time.Time) {
 	e.mu.Lock()
 	if granted.After(e.granted) {
 		e.granted = granted
 	}
 	e.mu.Unlock()
+}
+
+// elapsed is the time since t by the clock that shows more: the monotonic one
+// stands still while a machine is suspended, and a lease does not.
+func elapsed(t time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
 }
 
 func (e *Execution) stop(cause error) {
@@ -200,7 +81,8 @@ func (e *Execution) stop(cause error) {
 // ctx.
 //
 // The context does not end because the client has gone: what was approved is
-// carried out, and its outcome is there when the client comes back.
+// carried out, and its outcome is there when the client comes back. It ends, with
+// the cause [context.DeadlineExceeded], after Options.MaxExecution.
 func (o *Opened) Dispatch(ctx context.Context) (context.Context, error) {
 	e := o.exec
 	if e == nil {
@@ -209,8 +91,8 @@ func (o *Opened) Dispatch(ctx context.Context) (context.Context, error) {
 	e.mu.Lock()
 	granted := e.granted
 	e.mu.Unlock()
-	if time.Since(granted) > e.g.o.Lease/3 {
-		if err := e.renew(ctx); err != nil {
+	if elapsed(granted) > e.g.o.Lease/3 {
+		if err := e.renew(context.WithoutCancel(ctx)); err != nil {
 			return nil, &OperationError{State: ledger.Unknown, Flow: e.flow}
 		}
 	}
@@ -218,6 +100,7 @@ func (o *Opened) Dispatch(ctx context.Context) (context.Context, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cancel = cancel
+	e.until = time.Now().Add(e.g.o.MaxExecution)
 	e.beat = time.AfterFunc(e.g.o.Lease/3, e.heartbeat)
 	return ctx, nil
 }
@@ -236,9 +119,15 @@ func (e *Execution) renew(ctx context.Context) error {
 // heartbeat renews the lease, and ends the handler's context when it cannot.
 func (e *Execution) heartbeat() {
 	e.mu.Lock()
-	ended, left := e.ended, e.g.o.Lease-time.Since(e.granted)
+	ended, left, over := e.ended, e.g.o.Lease-elapsed(e.granted), !time.Now().Before(e.until)
 	e.mu.Unlock()
-	if ended {
+	switch {
+	case ended:
+		return
+	case over: // the lease runs out by itself, and the operation is unknown
+		e.g.o.Logger.LogAttrs(context.Background(), slog.LevelError, "operation given up: its handler takes longer than Options.MaxExecution",
+			slog.String("flow", e.flow), slog.Duration("max", e.g.o.MaxExecution))
+		e.stop(context.DeadlineExceeded)
 		return
 	}
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
@@ -248,17 +137,17 @@ func (e *Execution) heartbeat() {
 	err := e.renew(ctx)
 	cancel()
 	e.mu.Lock()
-	lapsed := time.Since(e.granted) >= e.g.o.Lease
+	lapsed := elapsed(e.granted) >= e.g.o.Lease
 	next := e.g.o.Lease / 3
 	if err != nil {
 		next = e.g.o.Lease / 10
-		if left := e.g.o.Lease - time.Since(e.granted); left > 0 {
+		if left := e.g.o.Lease - elapsed(e.granted); left > 0 {
 			next = min(next, left) // the handler must not outlive the lease by a beat
 		}
 	}
 	fenced := errors.Is(err, ledger.ErrFenced)
 	if !e.ended && !fenced {
-		e.beat.Reset(next)
+		e.beat.Reset(min(next, time.Until(e.until)))
 	}
 	ended = e.ended
 	e.mu.Unlock()

@@ -42,6 +42,11 @@ type Options struct {
 	// before it counts as unknown; DefaultLease if zero. It is renewed while
 	// the handler runs.
 	Lease time.Duration
+	// MaxExecution is how long a handler may take under Settle;
+	// DefaultMaxExecution if zero. Then its context ends, its lease is no longer
+	// renewed, and unless it returns before the lease is over its operation is
+	// unknown: one that hangs must not be executing for ever.
+	MaxExecution time.Duration
 	// OutcomeRetention is how long a recorded outcome is kept, at least the
 	// flow limit and at most the ring's keep, after which no key opens the
 	// token that asks for it; by default DefaultOutcomeRetention, or the ring's
@@ -137,8 +142,8 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 		return nil, fmt.Errorf("foil: Options.MaxToken is more than %d", maxMaxToken)
 	case o.Without&^allBindings != 0:
 		return nil, fmt.Errorf("foil: unknown binding in Options.Without: %#x", uint8(o.Without&^allBindings))
-	case o.Skew < 0 || o.MaxToken < 0 || o.StoreTimeout < 0 || o.Lease < 0 || o.OutcomeRetention < 0 || o.MaxOutcome < 0:
-		return nil, errors.New("foil: Skew, MaxToken, StoreTimeout, Lease, OutcomeRetention and MaxOutcome must not be negative")
+	case o.Skew < 0 || o.MaxToken < 0 || o.StoreTimeout < 0 || o.Lease < 0 || o.MaxExecution < 0 || o.OutcomeRetention < 0 || o.MaxOutcome < 0:
+		return nil, errors.New("foil: Skew, MaxToken, StoreTimeout, Lease, MaxExecution, OutcomeRetention and MaxOutcome must not be negative")
 	case o.Lease > 0 && o.Lease < time.Second:
 		return nil, errors.New("foil: Options.Lease is less than a second, which a pause of the process would exceed")
 	}
@@ -147,6 +152,9 @@ func New(codec Codec, opts *Options) (*Guard, error) {
 	}
 	if o.StoreTimeout == 0 {
 		o.StoreTimeout = DefaultStoreTimeout
+	}
+	if o.MaxExecution == 0 {
+		o.MaxExecution = DefaultMaxExecution
 	}
 	if o.Lease == 0 {
 		o.Lease = DefaultLease

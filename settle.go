@@ -137,6 +137,12 @@ func (g *Guard) startOrFind(ctx context.Context, req *Request, o *Opened, t *ter
 	if c.HasPrincipal {
 		s.Principal = slices.Clone(c.Principal[:])
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, unavailable("ledger", err)
+	}
+	// From here on a client that hangs up stops nothing: an operation that has
+	// begun and that nobody carries out would be unknown.
+	ctx = context.WithoutCancel(ctx)
 	granted := time.Now()
 	var started bool
 	op, err := ledgerCall(g, ctx, "begin", func(ctx context.Context) (op *ledger.Operation, err error) {
@@ -155,6 +161,10 @@ func (g *Guard) startOrFind(ctx context.Context, req *Request, o *Opened, t *ter
 // resume takes over an operation that was cut off, or returns what has become of
 // it.
 func (g *Guard) resume(ctx context.Context, o *Opened, op *ledger.Operation) (*ledger.Operation, *Execution, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, unavailable("ledger", err)
+	}
+	ctx = context.WithoutCancel(ctx) // as in startOrFind
 	granted := time.Now()
 	taken, err := ledgerCall(g, ctx, "resume", func(ctx context.Context) (*ledger.Operation, error) {
 		taken, err := g.o.Ledger.Resume(ctx, op.ID, op.Fence, g.o.Lease)
@@ -184,7 +194,7 @@ func ledgerCall[T any](g *Guard, ctx context.Context, op string, call func(conte
 	began := g.begin()
 	got, err := call(limited)
 	told := err
-	if errors.Is(err, ledger.ErrFenced) || errors.Is(err, ledger.ErrTooLarge) || errors.Is(err, ledger.ErrRestored) {
+	if final(err) || errors.Is(err, ledger.ErrRestored) {
 		told = nil // an answer, and not the store's fault
 	}
 	g.storeCall(ctx, "ledger", op, began, told)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/foilmcp/foil"
@@ -519,25 +520,27 @@ func TestSettleHungUp(t *testing.T) {
 // Between redeeming a claim and keeping what it held lies a crash: the operation
 // gets its plan again.
 func TestSettleClaimAfterCrash(t *testing.T) {
-	f := &faulty{}
-	s := newSettled(t, func(o *foil.Options) {
-		f.Store = o.Ledger
-		o.Ledger, o.Resumable = f, true
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{}
+		s := newSettled(t, func(o *foil.Options) {
+			f.Store = o.Ledger
+			o.Ledger, o.Resumable = f, true
+		})
+		claim, err := s.checks.Issue(ctx, []byte("plan"), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := s.seal(t, purge(), confirm())
+		f.step = func() error { return errDisk }
+		if _, err := s.start(t, answering(accepted), token).Claims().Redeem(ctx, claim); !errors.Is(err, foil.ErrUnavailable) {
+			t.Fatalf("a plan that could not be kept: %v", err)
+		}
+		f.step = nil
+		s.now = s.now.Add(foil.DefaultLease)
+		if got, err := s.start(t, answering(accepted), token).Claims().Redeem(ctx, claim); err != nil || string(got) != "plan" {
+			t.Errorf("plan %q, %v", got, err)
+		}
 	})
-	claim, err := s.checks.Issue(ctx, []byte("plan"), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token := s.seal(t, purge(), confirm())
-	f.step = func() error { return errDisk }
-	if _, err := s.start(t, answering(accepted), token).Claims().Redeem(ctx, claim); !errors.Is(err, foil.ErrUnavailable) {
-		t.Fatalf("a plan that could not be kept: %v", err)
-	}
-	f.step = nil
-	s.now = s.now.Add(foil.DefaultLease)
-	if got, err := s.start(t, answering(accepted), token).Claims().Redeem(ctx, claim); err != nil || string(got) != "plan" {
-		t.Errorf("plan %q, %v", got, err)
-	}
 }
 
 // Settling costs one durable write before the handler and one after.

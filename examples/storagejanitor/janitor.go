@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -31,6 +32,9 @@ const (
 	DefaultMaxPlanBytes = 40 << 10
 )
 
+// maxMaxObjects leaves room for the few steps of a purge that delete nothing.
+const maxMaxObjects = ledger.MaxSteps - 100
+
 // Options configure a [Janitor]. Bucket must be given, and Claims or
 // PlanInState; every other zero field is a safe default.
 type Options struct {
@@ -52,8 +56,8 @@ type Options struct {
 	// PlanTTL is how long a plan waits for its confirmation: at least as long
 	// as the Guard lets a flow take.
 	PlanTTL time.Duration
-	// MaxObjects is how many objects one purge may plan; DefaultMaxObjects if
-	// zero.
+	// MaxObjects is how many objects one purge may plan, at most 99,900;
+	// DefaultMaxObjects if zero.
 	MaxObjects int
 	// AskTwiceAbove is the number of objects above which a purge asks a second
 	// time; DefaultAskTwiceAbove if zero.
@@ -89,6 +93,8 @@ func New(opts *Options) (*Janitor, error) {
 		return nil, errors.New("storagejanitor: Options.Claims and PlanInState exclude each other")
 	case o.PlanTTL < 0 || o.MaxObjects < 0 || o.AskTwiceAbove < 0 || o.MaxPlanBytes < 0:
 		return nil, errors.New("storagejanitor: PlanTTL, MaxObjects, AskTwiceAbove and MaxPlanBytes must not be negative")
+	case o.MaxObjects > maxMaxObjects:
+		return nil, fmt.Errorf("storagejanitor: MaxObjects %d is more than %d: each deletion is a step, and an operation has at most %d", o.MaxObjects, maxMaxObjects, ledger.MaxSteps)
 	}
 	o.MaxPlanBytes = cmp.Or(o.MaxPlanBytes, DefaultMaxPlanBytes)
 	o.PlanTTL = cmp.Or(o.PlanTTL, DefaultPlanTTL)
