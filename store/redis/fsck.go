@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/store"
 )
 
 // rowsChunk is how many rows one script reads: their content may be long.
 const rowsChunk = 100
+
+// rowsBudget is how many bytes of content one script reads before it stops, at the end
+// of a row.
+const rowsBudget = 1 << 20
 
 // A row is one of any table, with what it keeps for others.
 type row struct {
@@ -20,6 +23,7 @@ type row struct {
 	fields   []any // as the script gives them
 	now      int64
 	contents []content
+	steps    []keptStep // of an operation
 }
 
 type content struct {
@@ -31,14 +35,15 @@ type content struct {
 
 // rows calls fn for every row, with no more than the first bytes of each content if
 // heads is set. Rows that come or go meanwhile may be left out or met twice; one that
-// is there all the time is met, whatever is swept between two pages.
+// is there all the time is met, whatever is swept between two pages. The steps of an
+// operation that has many, or long results, come in rows of their own behind it.
 func (s *Store) rows(ctx context.Context, heads bool, fn func(*row) error) error {
 	for _, table := range []string{"spent", "claim", "handle", "operation"} {
 		if heads && table == "spent" {
 			continue // it keeps nothing for others
 		}
 		for after, afterID := "", ""; ; {
-			reply, err := s.do(ctx, scriptRows, table, after, afterID, rowsChunk, heads)
+			reply, err := s.do(ctx, scriptRows, table, after, afterID, rowsChunk, heads, rowsBudget)
 			if err != nil {
 				return err
 			}
@@ -46,7 +51,10 @@ func (s *Store) rows(ctx context.Context, heads bool, fn func(*row) error) error
 			if err != nil {
 				return err
 			}
-			for _, v := range reply[2:] {
+			if len(reply) < 3 {
+				return errReply
+			}
+			for _, v := range reply[3:] {
 				f, _ := v.([]any)
 				afterID, after = text(field(f, 0)), text(field(f, 1))
 				r := &row{table: table, key: []byte(text(field(f, 0))), fields: f, now: now}
@@ -54,8 +62,13 @@ func (s *Store) rows(ctx context.Context, heads bool, fn func(*row) error) error
 				if err := fn(r); err != nil {
 					return err
 				}
+				if table == "operation" && field(r.fields, 7) == nil {
+					if err := s.stepRows(ctx, r, heads, fn); err != nil {
+						return err
+					}
+				}
 			}
-			if len(reply)-2 < rowsChunk {
+			if text(reply[2]) != "more" {
 				break
 			}
 		}
@@ -75,9 +88,12 @@ func (r *row) readContents() {
 	case "operation":
 		op, _ := field(r.fields, 2).([]any)
 		add("operation", r.key, "outcome", field(op, 13))
-		results, _ := field(r.fields, 4).([]any)
-		for i := 0; i+1 < len(results); i += 2 {
-			add("step", stepRow(r.key, text(results[i])), "result", results[i+1])
+		steps, _ := field(r.fields, 7).([]any)
+		r.readSteps(steps)
+		fallthrough
+	case "step":
+		for _, step := range r.steps {
+			add("step", stepRow(r.key, step.name), "result", step.result)
 		}
 	}
 }
@@ -100,7 +116,11 @@ func (s *Store) Fsck(ctx context.Context, fn func(store.Problem) error) error {
 	}
 	return s.rows(ctx, false, func(r *row) error {
 		for _, detail := range s.problems(r) {
-			if err := fn(store.Problem{Table: r.table, Row: hex.EncodeToString(r.key), Detail: detail}); err != nil {
+			table := r.table
+			if table == "step" {
+				table = "operation" // the key is its operation's
+			}
+			if err := fn(store.Problem{Table: table, Row: hex.EncodeToString(r.key), Detail: detail}); err != nil {
 				return err
 			}
 		}
@@ -126,41 +146,13 @@ func (s *Store) problems(r *row) (all []string) {
 		bad(field(r.fields, 4) != nil && (len(f(4)) != 32 || r.table == "handle"), "by is not 32 bytes")
 	case "operation":
 		all = s.operationProblems(r)
+	case "step":
+		all = s.stepProblems(r, f(0))
 	}
 	for _, c := range r.contents {
 		if _, err := s.give(c.table, c.row, c.column, c.stored); err != nil {
 			all = append(all, c.column+": "+strings.TrimPrefix(err.Error(), "redis: "))
 		}
-	}
-	return all
-}
-
-func (s *Store) operationProblems(r *row) (all []string) {
-	if len(r.key) != ledger.IDLen {
-		return []string{"id is not 16 bytes"}
-	}
-	id := [ledger.IDLen]byte(r.key)
-	op, _ := field(r.fields, 2).([]any)
-	if len(op) == 16 {
-		op = append([]any{}, op...)
-		op[13] = nil // its content is looked at by itself
-	}
-	l := s.Ledger()
-	o, err := l.fields(id, 0, op) // at time zero no lease has run out
-	if err != nil {
-		return []string{strings.TrimPrefix(err.Error(), "redis: ")}
-	}
-	if _, err := l.steps(id, field(r.fields, 3), nil); err != nil {
-		all = append(all, strings.TrimPrefix(err.Error(), "redis: "))
-	}
-	if sets := strings.TrimSpace(text(field(r.fields, 5))); sets != o.State.String() {
-		all = append(all, fmt.Sprintf("it is %s, and listed as %q", o.State, sets))
-	}
-	if text(field(r.fields, 1)) != fmt.Sprint(o.Started.UnixMilli()) {
-		all = append(all, "started differs from the index")
-	}
-	if ended := o.State == ledger.Succeeded || o.State == ledger.Failed; ended == o.KeptUntil.IsZero() || ended == o.Finished.IsZero() {
-		all = append(all, "its state and its end do not agree")
 	}
 	return all
 }

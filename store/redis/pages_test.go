@@ -16,7 +16,10 @@ import (
 )
 
 // betweenPages does something once, after the first full page of rows was read.
-type betweenPages struct{ do func() }
+type betweenPages struct {
+	do  func()
+	see func(reply []any) // with every page
+}
 
 func (b *betweenPages) DialHook(next client.DialHook) client.DialHook {
 	return next
@@ -27,10 +30,18 @@ func (b *betweenPages) ProcessPipelineHook(next client.ProcessPipelineHook) clie
 		err := next(ctx, commands)
 		for _, c := range commands {
 			c, ok := c.(*client.Cmd)
-			if !ok || b.do == nil {
+			if !ok {
 				continue
 			}
-			if reply, err := c.Slice(); err == nil && len(reply) > 100 && reply[0] == "rows" {
+			reply, err := c.Slice()
+			if err != nil {
+				continue
+			}
+			_, content := reply[len(reply)-1].(string) // results, and not what is known of them
+			if b.see != nil && (reply[0] == "rows" || reply[0] == "steps" && content) {
+				b.see(reply)
+			}
+			if b.do != nil && len(reply) > 100 && reply[0] == "rows" {
 				do := b.do
 				b.do = nil
 				do()

@@ -58,6 +58,7 @@ var (
 	scriptStats    = add(script{name: "stats", oom: true, again: true}, "prelude")
 	scriptRestored = add(script{name: "restored", oom: true, again: true, write: true}, "prelude", "sweep_lib")
 	scriptRows     = add(script{name: "rows", oom: true, again: true}, "prelude")
+	scriptOpSteps  = add(script{name: "op_steps", oom: true, again: true}, "prelude")
 	scriptTotals   = add(script{name: "totals", oom: true, again: true}, "prelude")
 )
 

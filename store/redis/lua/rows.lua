@@ -1,9 +1,11 @@
 -- Some rows of one table, in the order of their score, then their bytes, behind (after, afterID): by their rank alone rows
 -- would be left out whenever others before them are swept between two pages. Content is cut to its head (form, key id, and
--- enough to be one) if that is all that is wanted.
-local tab, after, afterID, count, head = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
+-- enough to be one) if that is all that is wanted. A page ends early once it has read budget bytes of content; steps and
+-- results of an operation that has many, or long ones, are left to op_steps.
+local tab, after, afterID, count, head, budget = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[7])
 local index = P .. ({spent = 'due', claim = 'claims', handle = 'handles', operation = 'ops'})[tab]
 local function cut(v)
+  if v then budget = budget - #v end
   if v and head then return string.sub(v, 1, 33) end
   return v
 end
@@ -25,7 +27,23 @@ if after ~= '' then
   end
 end
 local rows = redis.call('ZRANGE', index, from, from + count - 1, 'WITHSCORES')
-local out = {'rows', I(now)}
+-- Of each step its name, what is known of it, the length of its result, or false, and the result.
+local function steps(id)
+  local STEP, RESULT = P .. 'step:' .. id, P .. 'result:' .. id
+  if redis.call('HLEN', STEP) > 64 then return false end
+  local known, all, sum = redis.call('HGETALL', STEP), {}, 0
+  for i = 1, #known, 2 do
+    local n = redis.call('HEXISTS', RESULT, known[i]) == 1 and redis.call('HSTRLEN', RESULT, known[i])
+    sum = sum + (n or 0)
+    all[#all + 1] = {known[i], known[i + 1], n, false}
+  end
+  if sum > 65536 then return false end
+  for _, step in ipairs(all) do
+    if step[3] then step[4] = cut(redis.call('HGET', RESULT, step[1])) end
+  end
+  return all
+end
+local out = {'rows', I(now), #rows == 2 * count and 'more' or 'end'}
 for i = 1, #rows, 2 do
   local id, score = rows[i], rows[i + 1]
   local row = {id, score}
@@ -35,17 +53,22 @@ for i = 1, #rows, 2 do
     local op = redis.call('HMGET', P .. 'op:' .. id, 'flow', 'round', 'method', 'target', 'principal', 'answers', 'expires', 'state', 'fence',
       'started', 'finished', 'lease', 'kept', 'outcome', 'by', 'note')
     op[14] = cut(op[14])
-    local results = redis.call('HGETALL', P .. 'result:' .. id)
-    for j = 2, #results, 2 do results[j] = cut(results[j]) end
-    local sets = ''
+    local sets, due = '', false
     for _, set in ipairs({'executing', 'succeeded', 'failed', 'unknown'}) do
-      if redis.call('ZSCORE', P .. set, id) then sets = sets .. set .. ' ' end
+      local at = redis.call('ZSCORE', P .. set, id)
+      if at then sets, due = sets .. set .. ' ', at end
     end
-    row[3], row[4], row[5], row[6] = op, redis.call('HGETALL', P .. 'step:' .. id), results, sets
+    local promised = redis.call('HMGET', P .. 'op:' .. id, 'retention', 'keep')
+    row[3], row[4], row[5], row[6] = op, sets, due, promised
+    row[7], row[8] = redis.call('HLEN', P .. 'result:' .. id), steps(id)
   else
     local r = redis.call('HMGET', P .. tab .. ':' .. id, 'expires', 'payload', 'by')
     row[3], row[4], row[5] = r[1], cut(r[2]), r[3]
   end
   out[#out + 1] = row
+  if budget <= 0 then
+    out[3] = 'more'
+    break
+  end
 end
 return out
