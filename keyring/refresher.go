@@ -131,22 +131,37 @@ func (r *Refresher) Ready() error {
 	return err
 }
 
-// Status is what a Refresher knows about itself, for health pages and logs.
+// Status is what a Refresher knows about itself, for health pages, metrics and logs.
 type Status struct {
 	Serial    int64         `json:"serial"`
 	Refreshed time.Time     `json:"refreshed"` // when the last good refresh began
 	Age       time.Duration `json:"age"`       // how long ago that is
 	Ready     bool          `json:"ready"`     // Age is at most Propagation
-	Stale     bool          `json:"stale"`     // Ring fails
-	// Error says why the last refresh failed, without secrets; "" if it did not.
+	Stale     bool          `json:"stale"`     // Ring fails, as Age is over MaxStale
+
+	Propagation time.Duration `json:"propagation"` // of the ring
+	MaxStale    time.Duration `json:"max_stale"`   // at which Ring fails
+	Interop     bool          `json:"interop"`
+	Storage     bool          `json:"storage"`
+	// Sealing is the id of the key that seals now; "" if none does, or the ring is stale.
+	Sealing string `json:"sealing"`
+	// Error says why the last refresh failed, without secrets; "" if it did not. It
+	// may name files and hosts.
 	Error string `json:"error,omitempty"`
 }
 
 // Status returns the state of the moment.
 func (r *Refresher) Status() Status {
 	s := r.state.Load()
-	age := r.age(s)
-	st := Status{Serial: s.ring.serial, Refreshed: s.at.wall, Age: age, Ready: age <= s.ring.propagation, Stale: age > r.staleAfter(s)}
+	now := r.read()
+	since := age(s.at, now)
+	st := Status{
+		Serial: s.ring.serial, Refreshed: s.at.wall, Age: since, Ready: since <= s.ring.propagation, Stale: since > r.staleAfter(s),
+		Propagation: s.ring.propagation, MaxStale: r.staleAfter(s), Interop: s.ring.interop, Storage: s.ring.storage,
+	}
+	if key, err := s.ring.Sealing(now.wall); err == nil && !st.Stale {
+		st.Sealing = key.id
+	}
 	if s.err != nil {
 		st.Error = s.err.Error()
 	}
