@@ -129,20 +129,16 @@ func (e *Execution) finish(end *Conclusion) (f ledger.Finish, err error) {
 // record writes the outcome. It tries for as long as a lease lasts, since the
 // operation was carried out and the client waits to hear of it.
 func (e *Execution) record(ctx context.Context, f ledger.Finish) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.g.o.Lease)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
+	until := time.Now().Add(e.g.o.Lease)
 	for pause := firstPause; ; pause *= 2 {
 		_, err := ledgerCall(e.g, ctx, "finish", func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, e.g.o.Ledger.Finish(ctx, e.id, e.fence, f)
 		})
-		if err == nil || final(err) {
+		if err == nil || final(err) || time.Now().Add(pause).After(until) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return err
-		}
+		time.Sleep(pause)
 	}
 }
 

@@ -156,10 +156,9 @@ func (e *Execution) beginStep(ctx context.Context, name string) (ledger.Step, er
 // done again for want of a line in the ledger.
 func (e *Execution) endStep(ctx context.Context, name string, result []byte) error {
 	e.mu.Lock()
-	left := e.g.o.Lease - elapsed(e.granted)
+	until := time.Now().Add(e.g.o.Lease - elapsed(e.granted))
 	e.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(left, e.g.o.StoreTimeout))
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	unsure := false // whether an earlier try was carried out
 	for pause := firstPause; ; pause *= 2 {
 		granted := time.Now()
@@ -174,15 +173,11 @@ func (e *Execution) endStep(ctx context.Context, name string, result []byte) err
 			e.extended(granted)
 			e.note(ledger.Step{Name: name, Fence: e.fence, Ended: granted, Result: slices.Clone(result)})
 			return nil
-		case final(err):
+		case final(err) || time.Now().Add(pause).After(until):
 			return e.failed("step", err)
 		}
 		unsure = true
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return e.failed("step", err)
-		}
+		time.Sleep(pause)
 	}
 }
 

@@ -54,9 +54,13 @@ func (f *settled) leaseEnds() {
 // replica makes the next server one that sees the ledger as store.
 func (f *settled) replica(t testing.TB, store ledger.Store) {
 	t.Helper()
+	var lease time.Duration
+	if _, ok := store.(*missing); ok {
+		lease = time.Second // for so long a step's end is tried again
+	}
 	var err error
 	f.guard, err = foil.New(f.codec, &foil.Options{
-		Audience: "storage-janitor", Once: foil.Settle, Ledger: store, PolicyFor: storagejanitor.SettlePolicy,
+		Audience: "storage-janitor", Once: foil.Settle, Ledger: store, Lease: lease, PolicyFor: storagejanitor.SettlePolicy,
 		Claims: f.claims, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -102,14 +106,14 @@ func (d *dying) BeginStep(ctx context.Context, id [ledger.IDLen]byte, fence uint
 
 func (d *dying) EndStep(ctx context.Context, id [ledger.IDLen]byte, fence uint64, name string, result []byte, lease time.Duration) error {
 	if err := d.dies("end " + name); err != nil {
-		return err
+		return ledger.ErrFenced // after which the Guard does not try again
 	}
 	return d.Store.EndStep(ctx, id, fence, name, result, lease)
 }
 
 func (d *dying) Finish(ctx context.Context, id [ledger.IDLen]byte, fence uint64, f ledger.Finish) error {
 	if err := d.dies("finish"); err != nil {
-		return ledger.ErrFenced // after which the Guard does not try again
+		return ledger.ErrFenced // as above
 	}
 	return d.Store.Finish(ctx, id, fence, f)
 }
@@ -251,7 +255,7 @@ func TestSettledErrors(t *testing.T) {
 	}
 }
 
-// A missing ledger is away for one call.
+// A missing ledger is away for one call, and whenever that is tried again.
 type missing struct{ dying }
 
 func (m *missing) BeginStep(ctx context.Context, id [ledger.IDLen]byte, fence uint64, name string, lease time.Duration) (ledger.Step, error) {
@@ -261,7 +265,11 @@ func (m *missing) BeginStep(ctx context.Context, id [ledger.IDLen]byte, fence ui
 
 func (m *missing) EndStep(ctx context.Context, id [ledger.IDLen]byte, fence uint64, name string, result []byte, lease time.Duration) error {
 	m.dead = false
-	return m.dying.EndStep(ctx, id, fence, name, result, lease)
+	err := m.dying.EndStep(ctx, id, fence, name, result, lease)
+	if m.dead {
+		return errDown
+	}
+	return err
 }
 
 func (m *missing) Finish(ctx context.Context, id [ledger.IDLen]byte, fence uint64, f ledger.Finish) error {
