@@ -30,16 +30,24 @@ type op struct {
 	done  chan error // of capacity 1, so that an abandoned op blocks nobody
 }
 
+// slow is the timeout of what operators ask for, which may change every row.
+const slow = time.Hour
+
 // write carries fn out in a transaction that it shares with other calls, and
 // returns once that transaction is committed. An error from fn undoes the whole
 // transaction, so fn returns one only for what SQLite reports; its own findings
 // it leaves in variables, which are good if and only if write returns nil. fn
 // may still run after write has returned an error.
 func (s *Store) write(ctx context.Context, fn func(*conn) error) error {
+	return s.writeWithin(ctx, s.opts.Timeout, fn)
+}
+
+// writeWithin is write with another timeout.
+func (s *Store) writeWithin(ctx context.Context, timeout time.Duration, fn func(*conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sqlite: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errLocked)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errLocked)
 	defer cancel()
 	o := &op{fn: fn, done: make(chan error, 1)}
 	if !s.enqueue(o) {

@@ -19,11 +19,12 @@ const restoredFence = 1 << 32
 // into unknown, shutting out the processes that executed it or had taken over
 // what was unknown. Such operations are not resumed, as steps may have been done
 // since the backup: they stay unknown until an operator resolves them. It returns
-// the moment before which tokens are refused.
+// the moment before which tokens are refused. It is one transaction, however long
+// it takes, and is bounded by ctx and not by Options.Timeout.
 func (s *Store) Restored(ctx context.Context) (before time.Time, err error) {
 	mark := ceilMillis(s.opts.Now().Add(s.opts.Skew))
 	var set int64
-	err = s.write(ctx, func(c *conn) error {
+	err = s.writeWithin(ctx, slow, func(c *conn) error {
 		bg := context.Background()
 		if set = max(mark, c.marks.restored); set > c.marks.restored {
 			if _, err := c.sql.ExecContext(bg, `UPDATE sweep_mark SET restored = ?1 WHERE one = 1`, set); err != nil {

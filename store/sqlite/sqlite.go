@@ -110,8 +110,8 @@ type Options struct {
 	// IDs are kept for Skew beyond their expiry. Zero means DefaultSkew.
 	Skew time.Duration
 
-	// Timeout bounds each call, waiting for the write lock included. Zero means
-	// DefaultTimeout.
+	// Timeout bounds each call but those of operators (Sweep, Restored, Fsck and
+	// Stats), waiting for the write lock included. Zero means DefaultTimeout.
 	Timeout time.Duration
 
 	// MaxClaimBytes is the length of the longest payload that Claims takes; a

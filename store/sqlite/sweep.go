@@ -22,13 +22,14 @@ const (
 // and first raises the sweep mark to the clock less Options.Skew, durably. Nobody
 // needs to call it, as calls sweep a little in passing; it gives room back at a
 // chosen moment. SQLite reuses the room within the file and does not shrink it. On
-// an error the result says what was deleted before it.
+// an error the result says what was deleted before it. It is bounded by ctx and not
+// by Options.Timeout.
 func (s *Store) Sweep(ctx context.Context) (store.Swept, error) {
 	var total store.Swept
 	for {
 		var n store.Swept
 		var more bool
-		err := s.write(ctx, func(c *conn) (err error) {
+		err := s.writeWithin(ctx, slow, func(c *conn) (err error) {
 			n, more = store.Swept{}, false
 			if err := c.raise(s.horizon()); err != nil {
 				return err
