@@ -34,7 +34,7 @@
 //   - foil.key.id: the key's id as in tokens and logs; none for a codec that
 //     names no keys; other beyond 256 keys in the life of a process.
 //
-// [Stores] adds gauges of what the stores hold.
+// [Stores] adds gauges of what the stores hold, [Rings] of the key rings.
 //
 // No attribute of a metric holds what a client sent. What each figure means and
 // what to alert on is in docs/metrics.md.

@@ -36,7 +36,7 @@
 // token names. The counters with known labels are there from the start, at zero,
 // so that the first event counts as an increase.
 //
-// [Stores] adds gauges of what the stores hold.
+// [Stores] adds gauges of what the stores hold, [Rings] of the key rings.
 //
 // Alert on any increase of foil_rejected_total with the reason tampered or
 // replayed, on foil_operations_total with the status lost, on foil_failed_total
