@@ -259,8 +259,8 @@ func TestOptions(t *testing.T) {
 		"half a client key": {Auth: token, TLS: openbao.TLS{ClientCert: "x"}},
 		"no such CA":        {Auth: token, TLS: openbao.TLS{CACert: "/nowhere/ca.pem"}},
 	} {
-		if _, err := openbao.Open(t.Context(), o); err == nil {
-			t.Errorf("%s: no error", name)
+		if _, err := openbao.Open(t.Context(), o); err == nil || errors.Is(err, openbao.ErrUnavailable) {
+			t.Errorf("%s: %v; want an error before any call", name, err)
 		} else if strings.Contains(err.Error(), "pw-of-the-test") {
 			t.Errorf("%s: %v", name, err)
 		}

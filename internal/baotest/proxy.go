@@ -2,6 +2,7 @@ package baotest
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -30,9 +31,11 @@ type Fault struct {
 	Lose bool
 	// Slow waits, as long as the client does, before the server hears of it.
 	Slow time.Duration
-	// Status and Body are an answer that the server does not give.
+	// Status and Body are an answer that the server does not give. With Echo the
+	// answer is an error that repeats the request, token and all.
 	Status int
 	Body   string
+	Echo   bool
 }
 
 // NewProxy starts a proxy before a server and ends it with the test.
@@ -100,6 +103,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if f.Cut {
 		panic(http.ErrAbortHandler)
+	}
+	if f.Echo {
+		text, _ := json.Marshal(map[string][]string{"errors": {r.URL.Path, r.Header.Get("X-Vault-Token"), string(body)}})
+		f.Body = string(text)
 	}
 	if f.Status != 0 {
 		w.WriteHeader(f.Status)
