@@ -46,3 +46,7 @@ have npm || install nodejs npm || true
 if ! interop/conformance/setup.sh; then
 	missing "the MCP conformance suite" "mcpsdk is not run under it" "interop/conformance/setup.sh, with npm and a way to the package registry"
 fi
+have chromium || have chromium-browser || have google-chrome || have google-chrome-stable || install chromium || missing "Chromium" "the page of foil lab is not tested" "apt-get install chromium"
+if ! lab/setup.sh; then
+	missing "TypeScript and axe-core" "the types and the accessibility of the page of foil lab are not checked" "lab/setup.sh, with npm and a way to the package registry"
+fi

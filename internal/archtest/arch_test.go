@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"internal/b64u":              {},
 	"internal/faulttest":         {},
 	"internal/claims":            {"internal/canonjson", "internal/b64u"},
+	"internal/chrometest":        {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
 	"internal/pgtest":            {"github.com/jackc/pgx/v5"},
 	"internal/redistest":         {"github.com/redis/go-redis/v9"},
 	"internal/baotest":           {},
@@ -72,6 +73,7 @@ var allowed = map[string][]string{
 	"examples/storagejanitor":                    {"", "claimcheck", "ledger", "mcpsdk", "github.com/modelcontextprotocol/go-sdk"},
 	"examples/storagejanitor/cmd/storagejanitor": {"*", "github.com/modelcontextprotocol/go-sdk"},
 	"cmd/foil":       {"*", "github.com/modelcontextprotocol/go-sdk", "github.com/spf13/cobra", "github.com/prometheus/client_golang/prometheus"},
+	"lab":            {},
 	"interop/python": {},
 
 	"interop/conformance": {},
