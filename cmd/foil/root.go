@@ -30,7 +30,7 @@ Exit codes: 0 ok, 1 refused or not as expected, 2 usage, 3 system failure.`,
 	}
 	root.SetVersionTemplate("foil {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newDemoCmd(), newKeysCmd(), newOpenBaoCmd(), newOpsCmd(), newStoreCmd(), newTokenCmd(), newVersionCmd())
+	root.AddCommand(newDemoCmd(), newKeysCmd(), newLabCmd(), newOpenBaoCmd(), newOpsCmd(), newStoreCmd(), newTokenCmd(), newVersionCmd())
 	root.SetHelpCommand(newHelpCmd())
 	return group(root)
 }
