@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"atrest":                    {"keyring"},
 	"keyring":                   {"internal/secret"},
 	"keyring/keyringtest":       {"keyring"},
+	"keyring/readyz":            {"keyring"},
 
 	"":       {"replay", "claimcheck", "ledger", "internal/canonjson", "internal/claims", "internal/logtext"},
 	"aesgcm": {"", "keyring", "internal/b64u", "internal/ringtable"},
@@ -58,8 +59,8 @@ var allowed = map[string][]string{
 
 	"observe/internal/labels":  {""},
 	"observe/internal/figures": {"ledger", "store"},
-	"observe/prom":             {"", "ledger", "store", "observe/internal/labels", "observe/internal/figures", "github.com/prometheus/client_golang/prometheus"},
-	"observe/otel":             {"", "ledger", "store", "observe/internal/labels", "observe/internal/figures", "go.opentelemetry.io/otel"},
+	"observe/prom":             {"", "keyring", "ledger", "store", "observe/internal/labels", "observe/internal/figures", "github.com/prometheus/client_golang/prometheus"},
+	"observe/otel":             {"", "keyring", "ledger", "store", "observe/internal/labels", "observe/internal/figures", "go.opentelemetry.io/otel"},
 
 	"attack":             {"", "aesgcm", "signed", "keyring", "claimcheck"},
 	"attack/plain":       {""},
