@@ -85,13 +85,17 @@ func (r *Ring) Rotate(now time.Time, every time.Duration) (*Change, error) {
 		return nil, errors.New("keyring: rotation period is negative")
 	}
 	if every > 0 {
-		made := r.newest().Add(-r.lead())
-		if now.Before(made.Add(every - min(every/10, r.skew))) {
+		if now.Before(r.NewestMade().Add(every - min(every/10, r.skew))) {
 			return &Change{Ring: r}, nil
 		}
 	}
 	return r.rotate(now, r.lead())
 }
+
+// NewestMade returns when the newest key was made, pending or not, as far as its
+// seal_from tells: it is what Rotate counts the age of a ring from. The first key of a
+// ring counts as older than it is, by the time that it would have had to wait.
+func (r *Ring) NewestMade() time.Time { return r.newest().Add(-r.lead()) }
 
 // lead is how long before its seal_from a key must be written.
 func (r *Ring) lead() time.Duration { return r.propagation + r.propagation/3 + r.skew }

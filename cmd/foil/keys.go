@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/openbao"
 )
 
 // The commands under foil keys make, show and change a key ring. Only export
@@ -16,24 +17,37 @@ import (
 func newKeysCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keys",
-		Short: "Make, show, rotate, revoke, drop and export keys",
-		Long: `Make, show and change the key ring of a server or a fleet.
+		Short: "Make, show, rotate, revoke, drop, export and watch keys",
+		Long: `Make, show and change the keys of a server or a fleet.
 
---ring names where the ring is kept: a path or file:PATH for a file, or env:NAME for
-a document in an environment variable, which can be read and not changed. A file must
-belong to the user that runs the server and be readable by that user alone. The shell
-does not expand ~ after file:.
+--ring names where they are kept:
+
+  PATH, file:PATH      a file, which must belong to the user that runs the server and
+                       be readable by that user alone (the shell does not expand ~
+                       after file:)
+  openbao:MOUNT/PATH   a document in a KV engine of OpenBao; server and login as for
+                       'foil openbao': BAO_ADDR, BAO_TOKEN or BAO_ROLE_ID …
+  env:NAME             a document in an environment variable, which can be read and
+                       not changed
+  transit:MOUNT/KEY    a Transit key, which never leaves OpenBao: no ring, and no
+                       schedule, as every server asks for each token
 
 A rotation is one write. Servers follow it by themselves, by the clock: none needs to
-be told, reloaded or restarted.`,
+be told, reloaded or restarted.
+
+Exit codes: 0 done, or all is well; 1 refused, or status found something; 2 usage;
+3 the source or the system failed.`,
 		Example: `  foil keys new --ring file:ring.json
-  foil keys show --ring file:ring.json
+  foil keys show --ring openbao:foil/ring
   foil keys rotate --every 24h --ring file:ring.json
+  foil keys status --ring openbao:foil/ring --replica http://10.0.0.7:8080 --replica http://10.0.0.8:8080
+  foil keys watch --ring file:ring.json
   foil keys revoke 2026-11-30a --ring file:ring.json
+  foil keys rotate --ring transit:transit/state
   foil keys drop 2026-11-30a --yes --ring file:rows.json
   foil keys export --format python --ring file:interop.json`,
 	}
-	c.AddCommand(newKeysNewCmd(), newKeysShowCmd(), newKeysRotateCmd(), newKeysRevokeCmd(), newKeysDropCmd(), newKeysExportCmd())
+	c.AddCommand(newKeysNewCmd(), newKeysShowCmd(), newKeysRotateCmd(), newKeysRevokeCmd(), newKeysDropCmd(), newKeysExportCmd(), newKeysStatusCmd(), newKeysWatchCmd())
 	return group(c)
 }
 
@@ -45,7 +59,11 @@ func newKeysNewCmd() *cobra.Command {
 		Use:   "new",
 		Short: "Make a ring with one key that seals at once",
 		Long: `Make a ring with one key that seals at once. A ring that exists is never
-overwritten: that is exit code 1. The directory must exist.
+overwritten: that is exit code 1. The directory, or the engine of OpenBao, must
+exist; 'foil openbao setup' makes engines.
+
+With transit:MOUNT/KEY it makes the Transit key, which cannot leave OpenBao; the
+flags that describe a ring are not for it.
 
 The four durations are promises that the schedule of every rotation is built on.
 They are whole seconds and the same for all servers of the ring.
@@ -56,12 +74,13 @@ are not for such a ring.`,
 		Example: `  foil keys new --ring file:ring.json
   foil keys new --ring file:ring.json --propagation 1m --skew 5s --max-ttl 15m
   foil keys new --ring file:interop.json --interop
-  foil keys new --ring file:rows.json --storage`,
+  foil keys new --ring file:rows.json --storage
+  foil keys new --ring openbao:foil/ring
+  foil keys new --ring transit:transit/state`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			store, err := ring.store()
-			if err != nil {
-				return err
+			if path, ok := ring.transitPath(); ok {
+				return newTransit(c, asJSON, path)
 			}
 			o := &keyring.RingOptions{Propagation: propagation, Skew: skew, MaxTTL: maxTTL, Keep: keep, Interop: interop, Storage: storage}
 			// For the library zero means the default; on a command line it means zero.
@@ -86,11 +105,11 @@ are not for such a ring.`,
 			if err != nil {
 				return usagef("%w", err)
 			}
-			if err := ring.create(c.Context(), store, r); err != nil {
+			if err := ring.create(c.Context(), r); err != nil {
 				return ringError(err)
 			}
 			key := r.Keys()[0]
-			return printChange(c, asJSON, store, &keyring.Change{Ring: r, Added: key.ID(), SealFrom: key.SealFrom()},
+			return printChange(c, asJSON, ring.name(), &keyring.Change{Ring: r, Added: key.ID(), SealFrom: key.SealFrom()},
 				fmt.Sprintf("created with key %s, which seals from now on", key.ID()))
 		},
 	}
@@ -114,7 +133,7 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 // ringError gives what the ring refuses exit code 1; all else is the system's.
 func ringError(err error) error {
 	for _, refusal := range []error{keyring.ErrExists, keyring.ErrInterop, keyring.ErrUnknownKey,
-		keyring.ErrTooEarly, keyring.ErrNoStep, keyring.ErrStorage, keyring.ErrNoSealingKey} {
+		keyring.ErrTooEarly, keyring.ErrNoStep, keyring.ErrStorage, keyring.ErrNoSealingKey, openbao.ErrVersion, openbao.ErrKeyExists} {
 		if errors.Is(err, refusal) {
 			return refusedf("%w", err)
 		}
@@ -135,12 +154,12 @@ type changed struct {
 }
 
 // printChange reports a change as JSON, or in the given words.
-func printChange(c *cobra.Command, asJSON bool, ring any, ch *keyring.Change, words string) error {
+func printChange(c *cobra.Command, asJSON bool, ring string, ch *keyring.Change, words string) error {
 	if asJSON {
 		return printJSON(c.OutOrStdout(), changed{true, ch.Changed(), ch.Ring.Serial(), ch.Added, utcTime(ch.SealFrom),
 			ch.Removed, ch.Revoked, ch.LostMinutes()})
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%v, serial %d: %s\n", ring, ch.Ring.Serial(), words)
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s, serial %d: %s\n", ring, ch.Ring.Serial(), words)
 	return err
 }
 

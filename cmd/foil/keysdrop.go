@@ -26,12 +26,22 @@ named, and each schema or prefix in a database is one of its own. --yes drops th
 without asking a store.
 
 KEY is the key's name in 'foil keys show'. The key that seals or is going to is not
-dropped, nor one that a server which is late may still seal under.`,
+dropped, nor one that a server which is late may still seal under.
+
+Of a Transit key KEY is a version that was revoked: it is destroyed, with all other
+revoked ones.`,
 		Example: `  foil keys drop 2026-11-30a --ring file:rows.json --store sqlite:foil.db
   foil keys show --ring file:rows.json
-  foil keys drop 2026-11-30a --yes --ring file:rows.json`,
+  foil keys drop 2026-11-30a --yes --ring file:rows.json
+  foil keys drop 3 --yes --ring transit:transit/state`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if path, ok := ring.transitPath(); ok {
+				if len(stores) > 0 {
+					return usagef("--store is for storage rings: no row is sealed under a Transit key")
+				}
+				return dropTransit(c, asJSON, path, args[0], yes)
+			}
 			for _, name := range stores {
 				warnPassword(c, name)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,35 +13,94 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/openbao"
 )
 
 // keysTimeout bounds the wait for a source, and for other writers.
 const keysTimeout = 30 * time.Second
 
+// ringForms are the sources of a ring, for help and errors; keyForms those of foil keys.
+const (
+	ringForms = "a path, file:PATH, openbao:MOUNT/PATH or env:NAME"
+	keyForms  = "a path, file:PATH, openbao:MOUNT/PATH, env:NAME, or transit:MOUNT/KEY for a Transit key"
+)
+
+// The kinds of sources that package keyring does not know.
+const (
+	openBaoScheme = "openbao:"
+	transitScheme = "transit:"
+)
+
+// quietly is for what fails with an error that is shown anyway.
+var quietly = slog.New(slog.DiscardHandler)
+
 // ringFlag is the source that every command under foil keys needs.
 type ringFlag struct{ spec string }
 
 func (r *ringFlag) add(c *cobra.Command) {
-	c.Flags().StringVar(&r.spec, "ring", "", "key ring: a path, file:PATH or env:NAME (required)")
+	c.Flags().StringVar(&r.spec, "ring", "", "key ring: "+keyForms+" (required)")
 	_ = c.MarkFlagRequired("ring") // fails for an unknown flag only
 }
 
-func (r *ringFlag) source() (keyring.Source, error) {
+// check says, without asking anybody, why the flag names no ring.
+func (r *ringFlag) check() error {
+	if path, ok := strings.CutPrefix(r.spec, openBaoScheme); ok {
+		_, err := openbao.OpenRing(nil, path) // which asks nobody
+		return err
+	}
+	if _, ok := r.transitPath(); ok {
+		return fmt.Errorf("%s is a Transit key, which never leaves OpenBao: this wants a ring, %s", r.spec, ringForms)
+	}
+	if _, err := keyring.ParseSource(r.spec); err != nil {
+		return fmt.Errorf("%w, or openbao:MOUNT/PATH", err)
+	}
+	return nil
+}
+
+// source opens the source. It may log in, and the caller must call done.
+func (r *ringFlag) source(ctx context.Context) (source keyring.Source, done func(), err error) {
+	if err := r.check(); err != nil {
+		return nil, nil, usagef("--ring: %w", err)
+	}
+	path, ok := strings.CutPrefix(r.spec, openBaoScheme)
+	if !ok {
+		source, err := keyring.ParseSource(r.spec)
+		return source, func() {}, err
+	}
+	client, err := dialBao(ctx, quietly)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { _ = client.Close() } // which gives the token back, as far as it can
+	ring, err := openbao.OpenRing(client, path)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return ring, done, nil
+}
+
+// name is what the source calls itself.
+func (r *ringFlag) name() string {
+	if strings.HasPrefix(r.spec, openBaoScheme) || strings.HasPrefix(r.spec, transitScheme) {
+		return r.spec
+	}
 	source, err := keyring.ParseSource(r.spec)
 	if err != nil {
-		return nil, usagef("--ring: %w", err)
+		return r.spec
 	}
-	return source, nil
+	return fmt.Sprint(source)
 }
 
 // load reads the ring.
 func (r *ringFlag) load(ctx context.Context) (*keyring.Ring, error) {
-	source, err := r.source()
+	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
+	defer cancel()
+	source, done, err := r.source(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
-	defer cancel()
+	defer done()
 	ring, err := source.Load(ctx)
 	if err != nil {
 		return nil, r.explain(source, err)
@@ -48,31 +108,43 @@ func (r *ringFlag) load(ctx context.Context) (*keyring.Ring, error) {
 	return ring, nil
 }
 
-func (r *ringFlag) store() (keyring.Store, error) {
-	source, err := r.source()
+// store opens the source to write to it. The caller must call done.
+func (r *ringFlag) store(ctx context.Context) (store keyring.Store, done func(), err error) {
+	source, done, err := r.source(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	store, ok := source.(keyring.Store)
 	if !ok {
-		return nil, usagef("--ring: %v can be read and not written", source)
+		done()
+		return nil, nil, usagef("--ring: %v can be read and not written: change the ring where it comes from, and restart what reads the variable; or keep it in a file or in OpenBao", source)
 	}
-	return store, nil
+	return store, done, nil
 }
 
 // update changes the ring in its store.
-func (r *ringFlag) update(ctx context.Context, store keyring.Store, fn func(*keyring.Ring) (*keyring.Ring, error)) error {
+func (r *ringFlag) update(ctx context.Context, fn func(*keyring.Ring) (*keyring.Ring, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()
-	_, err := store.Update(ctx, fn)
+	store, done, err := r.store(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, err = store.Update(ctx, fn)
 	return r.explain(store, err)
 }
 
 // create stores the first ring.
-func (r *ringFlag) create(ctx context.Context, store keyring.Store, ring *keyring.Ring) error {
+func (r *ringFlag) create(ctx context.Context, ring *keyring.Ring) error {
 	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()
-	err := store.Create(ctx, ring)
+	store, done, err := r.store(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = store.Create(ctx, ring)
 	if path := filePath(store); path != "" && errors.Is(err, fs.ErrNotExist) && !tilde(path) {
 		return &because{fmt.Sprintf("%v: there is no directory %s: make it first", store, filepath.Dir(path)), err}
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -12,10 +14,13 @@ import (
 	"github.com/foilmcp/foil/keyring"
 )
 
+// maxJitter is the longest that rotate --every waits unless told otherwise.
+const maxJitter = 10 * time.Second
+
 func newKeysRotateCmd() *cobra.Command {
 	var ring ringFlag
 	var asJSON bool
-	var every time.Duration
+	var every, jitter time.Duration
 	c := &cobra.Command{
 		Use:   "rotate",
 		Short: "Add a key that takes over when every server knows it",
@@ -23,23 +28,58 @@ func newKeysRotateCmd() *cobra.Command {
 open for as long as anything they sealed may come back. Nothing else is to be done.
 
 With --every the ring is rotated only if its newest key is at least that old, so
-that a timer on every server may run this: one of them rotates.
+that a timer on every server may run this, all at once: one of them rotates, and the
+others find that it did. It waits a little first, at random, so that they do not all
+write.
+
+A Transit key gets a version that seals everywhere at once; with --every (an hour at
+least) OpenBao rotates it by itself from then on.
 
 The keys of a storage ring open until 'foil keys drop'. An interop ring rotates in
 three steps, by hand: stage, activate, retire.`,
 		Example: `  foil keys rotate --ring file:ring.json
-  foil keys rotate --every 24h --ring file:ring.json
+  foil keys rotate --every 24h --ring openbao:foil/ring
+  foil keys rotate --ring transit:transit/state
   foil keys rotate stage --ring file:interop.json`,
 		Args: noOtherCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if c.Flags().Changed("every") && every <= 0 {
+			f := c.Flags()
+			switch {
+			case f.Changed("every") && every <= 0:
 				return usagef("--every must be more than zero")
+			case f.Changed("jitter") && every == 0:
+				return usagef("--jitter is for --every")
+			case jitter < 0:
+				return usagef("--jitter must not be negative")
+			}
+			if path, ok := ring.transitPath(); ok {
+				return rotateTransit(c, asJSON, path, every)
+			}
+			kept := fmt.Sprintf("not rotated, the newest key is younger than %v", every)
+			if every > 0 {
+				r, err := ring.load(c.Context())
+				if err != nil {
+					return err
+				}
+				ch, err := r.Rotate(time.Now(), every)
+				if err != nil {
+					return ringError(err)
+				}
+				if !ch.Changed() { // as on most runs, and nothing was written to find out
+					return printChange(c, asJSON, ring.name(), ch, kept)
+				}
+				if !f.Changed("jitter") {
+					jitter = min(every/100, maxJitter)
+				}
+				if err := sleep(c.Context(), rand.N(jitter+1)); err != nil {
+					return err
+				}
 			}
 			return ring.change(c, asJSON, func(r *keyring.Ring, now time.Time) (*keyring.Change, error) {
 				return r.Rotate(now, every)
 			}, func(ch *keyring.Change) string {
 				if !ch.Changed() {
-					return fmt.Sprintf("not rotated, the newest key is younger than %v", every)
+					return kept
 				}
 				return fmt.Sprintf("rotated, key %s seals from %s%s", ch.Added, utcTime(ch.SealFrom), removed(ch))
 			})
@@ -48,6 +88,7 @@ three steps, by hand: stage, activate, retire.`,
 	ring.add(c)
 	addJSON(c, &asJSON)
 	c.Flags().DurationVar(&every, "every", 0, "rotate only if the newest key is at least this old")
+	c.Flags().DurationVar(&jitter, "jitter", 0, "with --every, wait up to so long before a rotation, at random (default a hundredth of --every, at most 10s)")
 	c.AddCommand(newKeysStageCmd(), newKeysActivateCmd(), newKeysRetireCmd())
 	return c
 }
@@ -140,11 +181,23 @@ again.
 
 In a storage ring it costs every row that is still sealed under the key, so it needs
 --force. It is right only if whoever has the secret can also write to the store; if
-not, rotate, and drop the key when no row uses it.`,
+not, rotate, and drop the key when no row uses it.
+
+Of a Transit key KEY is a version, such as 3: it and all before it open nothing from
+then on, anywhere. In OpenBao the older documents of a ring, which still hold the key,
+are destroyed.`,
 		Example: `  foil keys revoke 2026-11-30a --ring file:ring.json
+  foil keys revoke 2026-11-30a --ring openbao:foil/ring
+  foil keys revoke 3 --ring transit:transit/state
   foil keys revoke 2026-11-30a --force --ring file:rows.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if path, ok := ring.transitPath(); ok {
+				if force {
+					return usagef("--force is for storage rings, and this is none")
+				}
+				return revokeTransit(c, asJSON, path, args[0])
+			}
 			return ring.change(c, asJSON, func(r *keyring.Ring, now time.Time) (*keyring.Change, error) {
 				revoke := r.Revoke
 				switch {
@@ -191,12 +244,8 @@ not, rotate, and drop the key when no row uses it.`,
 
 // change applies fn to the ring in its store and reports what that did.
 func (r *ringFlag) change(c *cobra.Command, asJSON bool, fn func(*keyring.Ring, time.Time) (*keyring.Change, error), words func(*keyring.Change) string) error {
-	store, err := r.store()
-	if err != nil {
-		return err
-	}
 	var ch *keyring.Change
-	err = r.update(c.Context(), store, func(ring *keyring.Ring) (*keyring.Ring, error) {
+	err := r.update(c.Context(), func(ring *keyring.Ring) (*keyring.Ring, error) {
 		var err error
 		if ch, err = fn(ring, time.Now()); err != nil {
 			return nil, err
@@ -206,7 +255,19 @@ func (r *ringFlag) change(c *cobra.Command, asJSON bool, fn func(*keyring.Ring, 
 	if err != nil {
 		return ringError(err)
 	}
-	return printChange(c, asJSON, store, ch, words(ch))
+	return printChange(c, asJSON, r.name(), ch, words(ch))
+}
+
+// sleep waits, and not longer than ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func removed(ch *keyring.Change) string {

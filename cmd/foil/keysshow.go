@@ -29,12 +29,22 @@ func newKeysShowCmd() *cobra.Command {
 
 KID is how tokens and log lines name the key: one for each format of tokens, aesgcm
 and signed, or the one of sealed rows for a storage ring. 'foil keys revoke' and
-'foil keys drop' take KEY.`,
+'foil keys drop' take KEY.
+
+Of a Transit key the versions are shown: tokens say which sealed them (vault:v3:…).`,
 		Example: `  foil keys show --ring file:ring.json
   foil keys show --ring file:ring.json --at 2026-11-30T14:02:00Z
+  foil keys show --ring openbao:foil/ring
+  foil keys show --ring transit:transit/state
   foil keys show --ring env:FOIL_RING --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if path, ok := ring.transitPath(); ok {
+				if at.given {
+					return usagef("--at is for rings: a Transit key has no schedule")
+				}
+				return showTransit(c, asJSON, path)
+			}
 			r, err := ring.load(c.Context())
 			if err != nil {
 				return err
@@ -145,10 +155,6 @@ func keyState(r *keyring.Ring, k *keyring.Key, now time.Time) string {
 }
 
 func (s *shownRing) print(c *cobra.Command, ring *ringFlag) error {
-	source, err := ring.source()
-	if err != nil {
-		return err
-	}
 	kind := ""
 	switch {
 	case s.Interop:
@@ -158,7 +164,7 @@ func (s *shownRing) print(c *cobra.Command, ring *ringFlag) error {
 	}
 	length := func(seconds int64) time.Duration { return time.Duration(seconds) * time.Second }
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%v, serial %d%s\n", source, s.Serial, kind)
+	fmt.Fprintf(w, "%s, serial %d%s\n", ring.name(), s.Serial, kind)
 	fmt.Fprintf(w, "propagation %v, skew %v", length(s.Propagation), length(s.Skew))
 	if s.Storage {
 		fmt.Fprint(w, "; keys open until they are dropped\n\nKEY\tKID\tSTATE\tSEALS FROM\n")
@@ -205,6 +211,9 @@ func newKeysExportCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			if format != "python" && format != "ring" {
 				return usagef("--format must be python or ring")
+			}
+			if _, ok := ring.transitPath(); ok {
+				return usagef("--ring: %s: a Transit key never leaves OpenBao: there is nothing to export; a server of another program calls Transit itself", ring.name())
 			}
 			r, err := ring.load(c.Context())
 			if err != nil {

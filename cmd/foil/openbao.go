@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -43,7 +45,10 @@ func baoRoles() []string {
 }
 
 // connectBao logs in as the environment says.
-func connectBao(c *cobra.Command) (*openbao.Client, error) {
+func connectBao(c *cobra.Command) (*openbao.Client, error) { return dialBao(c.Context(), nil) }
+
+// dialBao is connectBao with a logger, which is told of logins that fail.
+func dialBao(ctx context.Context, log *slog.Logger) (*openbao.Client, error) {
 	o, err := openbao.FromEnv()
 	if err != nil {
 		return nil, usagef("%w", err)
@@ -51,7 +56,8 @@ func connectBao(c *cobra.Command) (*openbao.Client, error) {
 	if o.Timeout == 0 {
 		o.Timeout = baoTimeout
 	}
-	return openbao.Open(c.Context(), o)
+	o.Logger = log
+	return openbao.Open(ctx, o)
 }
 
 // layoutFlags say where things are in the server.

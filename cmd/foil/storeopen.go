@@ -99,7 +99,7 @@ type atRestFlag struct {
 }
 
 func (a *atRestFlag) add(c *cobra.Command) {
-	c.Flags().StringVar(&a.spec, "storage-ring", "", "storage ring that the servers of the store have: a path, file:PATH or env:NAME")
+	c.Flags().StringVar(&a.spec, "storage-ring", "", "storage ring that the servers of the store have: "+ringForms)
 }
 
 // addPlain is for commands that read or write content and nothing but that.
@@ -118,7 +118,7 @@ func (a *atRestFlag) load(c *cobra.Command) (*dsn.Options, error) {
 	if !c.Flags().Changed("storage-ring") {
 		return o, nil
 	}
-	if _, err := keyring.ParseSource(a.spec); err != nil {
+	if err := (&ringFlag{a.spec}).check(); err != nil {
 		return nil, usagef("--storage-ring: %w", err)
 	}
 	ring, err := (&ringFlag{a.spec}).load(c.Context())

@@ -85,7 +85,7 @@ type keyFlags struct {
 
 func (k *keyFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&k.ring, "ring", "", "key ring: a path, file:PATH or env:NAME")
+	f.StringVar(&k.ring, "ring", "", "key ring: "+ringForms)
 	f.StringArrayVar(&k.secretHex, "secret-hex", nil, "a secret in hex, as an interop ring; repeatable, the first seals (visible to other users of this machine)")
 	f.StringArrayVar(&k.secretFiles, "secret-file", nil, "a file whose bytes are a secret, as an interop ring; repeatable, the first seals")
 	c.MarkFlagsMutuallyExclusive("ring", "secret-hex", "secret-file")
