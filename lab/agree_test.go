@@ -167,8 +167,8 @@ type sealed struct {
 
 const (
 	audience = "lab-test"
-	// perFormat is how many tokens go each way in each format.
-	perFormat = 1000
+	// perFormat is how many tokens go each way in each of the two formats.
+	perFormat = 500
 )
 
 var formats = map[string]func(keyring.Current) (foil.Codec, error){

@@ -14,17 +14,18 @@ export function goCode({ policy, format }) {
 	const without = /** @type {(keyof typeof GO)[]} */ (Object.keys(GO)).filter((n) => !policy[n]).map((n) => GO[n]);
 	const lines = [];
 	if (!policy.integrity) {
-		lines.push("// foil has no switch for this one: a state without integrity is the client's to write.");
+		lines.push("// foil has no switch for integrity: a state without it is", "// whatever the client writes.");
 	}
 	lines.push(
-		`codec, err := ${format === "v1" ? "aesgcm" : "signed"}.New(keys, nil) // keys: a keyring.Refresher`,
+		"// keys is a keyring.Refresher, store one of store/sqlite,", "// store/postgres or store/redis that every replica shares.",
+		`codec, err := ${format === "v1" ? "aesgcm" : "signed"}.New(keys, nil)`,
 		"if err != nil {", "\treturn err", "}",
 		"guard, err := foil.New(codec, &foil.Options{",
-		'\tAudience: "storage", // the service, the same on every replica',
+		"\t// The service, the same on every replica.", '\tAudience: "storage",',
 	);
-	if (policy.once) lines.push("\tReplay:   store.Replay(), // sqlite, postgres or redis: shared by every replica");
-	else lines.push("\tOnce:     foil.Off, // the same state may be presented until it expires");
-	if (without.length > 0) lines.push(`\tWithout:  ${without.join(" | ")}, // minted, and not compared`);
+	if (policy.once) lines.push("\tReplay:   store.Replay(),");
+	else lines.push("\t// The same state may be presented until it expires.", "\tOnce: foil.Off,");
+	if (without.length > 0) lines.push("\t// Minted, and not compared.", `\tWithout: ${without.join(" |\n\t\t")},`);
 	lines.push("})", "if err != nil {", "\treturn err", "}", "server.AddReceivingMiddleware(mcpsdk.Protect(guard, nil))");
 	return lines.join("\n") + "\n";
 }
@@ -42,14 +43,27 @@ export function pythonCode({ policy, format }) {
 	if (!policy.audience) notes.push("Without an audience MCPServer takes its own name for it.");
 	if (policy.questions) notes.push("It does not record the questions: compare in the handler what was asked with what you would ask now.");
 	if (policy.once) notes.push("It is not single use: a good state is accepted until it expires, so the handler must redeem what it acts on.");
-	const lines = notes.map((n) => `# ${n}`);
+	const lines = notes.flatMap(comment);
 	lines.push(
 		"security = RequestStateSecurity(",
-		'    keys=[bytes.fromhex(os.environ["REQUEST_STATE_KEY"])],  # 32 random bytes; the first one seals',
+		"    # 32 random bytes or more; the first key seals.", '    keys=[bytes.fromhex(os.environ["REQUEST_STATE_KEY"])],',
 		`    ttl=${policy.expiry ? "600.0" : "86400.0"},`,
 	);
 	if (policy.audience) lines.push('    audience="storage",');
 	if (!policy.principal) lines.push("    bind_principal=None,");
 	lines.push(")", 'mcp = MCPServer("storage", request_state_security=security)');
 	return ["import os", "", "from mcp.server.mcpserver import MCPServer", "from mcp.server.request_state import RequestStateSecurity", "", ...lines].join("\n") + "\n";
+}
+
+/**
+ * comment wraps a sentence.
+ * @param {string} sentence
+ */
+function comment(sentence) {
+	const lines = ["#"];
+	for (const word of sentence.split(" ")) {
+		if (lines[lines.length - 1].length + word.length > 62) lines.push("#");
+		lines[lines.length - 1] += " " + word;
+	}
+	return lines;
 }

@@ -49,7 +49,7 @@ export function show({ moments, most }, policy) {
 	const first = moments.find((m) => m.used > 0);
 	const until = (TTL + SKEW) / 60;
 	const text = (/** @type {number} */ at, /** @type {number} */ y, /** @type {string} */ s, attrs = {}) => svg("text", { x: at, y, ...attrs }, s);
-	const drawing = svg("svg", { viewBox: `0 0 ${W} 190`, class: "timeline", role: "img", "aria-label": `${passes} of 5 presentations pass. The list below says the same in words.` },
+	const drawing = svg("svg", { viewBox: `0 0 ${W} 180`, class: "timeline", role: "img", "aria-label": `${passes} of 5 presentations pass. The list below says the same in words.` },
 		// The token's life.
 		svg("rect", { class: "life", x: x(0), y: 40, width: x(policy.expiry ? TTL / 60 : END) - x(0), height: 8, rx: 4 }),
 		text(x(0), 26, "minted", { class: "note" }),
@@ -59,12 +59,12 @@ export function show({ moments, most }, policy) {
 			text(x(m.minute), 49, m.kind === "accepted" ? "✓" : "✗", { class: "glyph", "text-anchor": "middle" }),
 			text(x(m.minute), 78, `${i + 1}`, { class: "note", "text-anchor": "middle" }))),
 		// What the server remembers.
-		text(x(0), 112, first ? `used-set: ${first.used} of ${most.toLocaleString("en")} places taken` : "used-set: nothing is remembered", { class: "note" }),
-		svg("rect", { class: "memory", x: x(0), y: 122, width: x(END) - x(0), height: 14, rx: 3 }),
-		first ? svg("rect", { class: "held", x: x(first.minute), y: 122, width: x(until) - x(first.minute), height: 14, rx: 3 }) : null,
-		first ? svg("line", { class: "join", x1: x(first.minute), y1: 58, x2: x(first.minute), y2: 122 }) : null,
-		first ? text(x(until), 156, "may be forgotten", { class: "note", "text-anchor": "end" }) : null,
-		...[0, 2, 4, 6, 8, 10, 12].map((m) => text(x(m), 182, `${m} min`, { class: "tick", "text-anchor": m === 0 ? "start" : m === END ? "end" : "middle" })));
+		text(x(0), 142, first ? `used-set: ${first.used} of ${most.toLocaleString("en")} places taken` : "used-set: nothing is remembered", { class: "note" }),
+		svg("rect", { class: "memory", x: x(0), y: 108, width: x(END) - x(0), height: 14, rx: 3 }),
+		first ? svg("rect", { class: "held", x: x(first.minute), y: 108, width: x(until) - x(first.minute), height: 14, rx: 3 }) : null,
+		first ? svg("line", { class: "join", x1: x(first.minute), y1: 84, x2: x(first.minute), y2: 108 }) : null,
+		first ? text(x(until), 142, "may be forgotten", { class: "note", "text-anchor": "end" }) : null,
+		...[0, 2, 4, 6, 8, 10, 12].map((m) => text(x(m), 172, `${m} min`, { class: "tick", "text-anchor": m === 0 ? "start" : m === END ? "end" : "middle" })));
 	const said = passes === 5
 		? h("p", {}, h("strong", { class: "bad" }, "Five passes."), ` Same person, same request, same bytes, in time: every check of the token is right five times over, and the server deletes ${moments.at(-1)?.acted} times. Binding and expiry do not make a token single-use.`)
 		: h("p", {}, h("strong", { class: "good" }, `${passes === 1 ? "One pass" : `${passes} passes`} and ${["no", "one", "two", "three", "four", "five"][5 - passes]} refusals.`),
