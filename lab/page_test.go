@@ -43,6 +43,7 @@ func TestInChromium(t *testing.T) {
 		{"export", testExport},
 		{"canonical", testCanonical},
 		{"vectors", testVectors},
+		{"reasons", testReasons},
 		{"tokens", testTokens},
 		{"taken away", testTakenAway},
 		{"accessibility", testAccessibility},
