@@ -32,11 +32,11 @@ func (r *Ring) Drop(now time.Time, id string) (*Change, error) {
 	}
 	// Without a later key in the document, the one before this would seal again.
 	s := r.successor(k)
-	if s == nil || s.from.After(now) {
+	if s == nil {
 		return nil, fmt.Errorf("%w: key %q is not superseded: rotate first", ErrNoStep, id)
 	}
 	if safe := s.from.Add(r.propagation).Add(r.skew); now.Before(safe) {
-		return nil, fmt.Errorf("%w: a server that is late may seal under key %q until %s", ErrTooEarly, id, safe.Format(time.RFC3339))
+		return nil, fmt.Errorf("%w: key %q has a successor, and a server that is late may seal under it until %s: drop it then", ErrTooEarly, id, safe.UTC().Format(time.RFC3339))
 	}
 	n := r.next()
 	c := &Change{Ring: n}

@@ -131,7 +131,7 @@ func TestDrop(t *testing.T) {
 
 	r = rotate(t, r, start).Ring
 	from := start.Add(lead)
-	wants("sealing, with a successor", r, from.Add(-time.Second), a, keyring.ErrNoStep)
+	wants("sealing, with a successor", r, from.Add(-time.Second), a, keyring.ErrTooEarly)
 	wants("pending", r, from.Add(-time.Second), b, keyring.ErrNoStep)
 	wants("sealing", r, from.AddDate(1, 0, 0), b, keyring.ErrNoStep)
 	wants("superseded a moment ago", r, from, a, keyring.ErrTooEarly)

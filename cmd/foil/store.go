@@ -73,7 +73,7 @@ version of the schema.`,
 				}{true, st.Backend, st.Schema})
 			}
 			words := map[string]string{
-				dsn.SQLite:   "nothing to do, as a file is made and migrated when it is first used",
+				dsn.SQLite:   "the file is there and up to date",
 				dsn.Postgres: "the tables are up to date",
 				dsn.Redis:    "nothing to migrate, the store is there",
 			}
