@@ -133,7 +133,7 @@ func TestReplay(t *testing.T) {
 				Unbounded: true,
 				Break:     broken(proxy),
 				Restored: func(t *testing.T) {
-					if err := sweeper.Restored(t.Context()); err != nil {
+					if _, err := sweeper.Restored(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				},

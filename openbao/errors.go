@@ -59,7 +59,7 @@ func (e *Error) Error() string {
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrUnavailable:
-		return e.Status == 0 && e.cause != ErrDenied || e.Status == http.StatusTooManyRequests || e.Status == http.StatusPreconditionFailed || e.Status >= 500
+		return e.Status == 0 && e.cause != ErrDenied && e.cause != context.Canceled || e.Status == http.StatusTooManyRequests || e.Status == http.StatusPreconditionFailed || e.Status >= 500
 	case ErrDenied:
 		return e.Status == http.StatusForbidden || e.cause == ErrDenied
 	}

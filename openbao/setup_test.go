@@ -212,7 +212,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	if n, err := sweeper.Sweep(ctx); n != 1 || err != nil {
 		t.Errorf("sweeper: %d, %v", n, err)
 	}
-	if err := sweeper.Restored(ctx); err != nil {
+	if _, err := sweeper.Restored(ctx); err != nil {
 		t.Errorf("sweeper: %v", err)
 	}
 }

@@ -111,12 +111,12 @@ func (s *Sweeper) Run(ctx context.Context, every time.Duration) {
 }
 
 // Restored records that the mount was restored from a backup: IDs minted before now,
-// by the Sweeper's clock, are refused, since the backup may not know that they were
-// spent.
-func (s *Sweeper) Restored(ctx context.Context) error {
-	// All of this millisecond are before it.
-	_, err := raiseMark(ctx, &s.kv, mark{Restored: s.o.Now().UnixMilli() + 1})
-	return err
+// by the Sweeper's clock, are refused for good, since the backup may not know that they
+// were spent. It returns that time.
+func (s *Sweeper) Restored(ctx context.Context) (before time.Time, err error) {
+	before = time.UnixMilli(s.o.Now().UnixMilli() + 1) // all of this millisecond are before it
+	_, err = raiseMark(ctx, &s.kv, mark{Restored: before.UnixMilli()})
+	return before, err
 }
 
 // list returns the names below path, those that go on with a slash behind them.

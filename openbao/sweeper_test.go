@@ -2,9 +2,11 @@ package openbao_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
+	"github.com/foilmcp/foil/claimcheck"
 	"github.com/foilmcp/foil/internal/baotest"
 	"github.com/foilmcp/foil/openbao"
 	"github.com/foilmcp/foil/replay"
@@ -29,7 +31,7 @@ func TestMarkOnlyRises(t *testing.T) {
 		if n, err := sweeper.Sweep(t.Context()); n != 1 || err != nil {
 			t.Fatalf("Sweep = %d, %v; want 1", n, err)
 		}
-		if err := sweeper.Restored(t.Context()); err != nil {
+		if _, err := sweeper.Restored(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		clock.Advance(-time.Hour)
@@ -102,6 +104,28 @@ func TestWrapsOfOthers(t *testing.T) {
 			if got, err := claims.Redeem(t.Context(), openbao.ClaimOf(token), "op"); got != nil || err == nil {
 				t.Errorf("Redeem of %q = %q, %v", token, got, err)
 			}
+		}
+	})
+}
+
+// TestClaimsEnd: the server ends a claim when its ttl has passed, in whole seconds and
+// never before.
+func TestClaimsEnd(t *testing.T) {
+	baotest.Each(t, func(t *testing.T, srv *baotest.Server) {
+		c, p := behind(t, srv, patient)
+		claims := must(openbao.OpenClaims(c, nil))(t)
+		var ttl string
+		p.SetFor(func(r *http.Request) baotest.Fault { ttl = r.Header.Get("X-Vault-Wrap-TTL"); return baotest.Fault{} })
+		for d, want := range map[time.Duration]string{time.Nanosecond: "1", time.Second: "1", 1001 * time.Millisecond: "2", time.Hour: "3600"} {
+			must(claims.Issue(t.Context(), []byte("plan"), d))(t)
+			if ttl != want {
+				t.Errorf("a ttl of %v goes out as %q, want %q", d, ttl, want)
+			}
+		}
+		claim := must(claims.Issue(t.Context(), []byte("plan"), time.Second))(t)
+		time.Sleep(2 * time.Second)
+		if got, err := claims.Redeem(t.Context(), claim, "op"); !errors.Is(err, claimcheck.ErrRedeemed) {
+			t.Errorf("Redeem after the ttl = %q, %v", got, err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ const baoTimeout = 15 * time.Second
 func newOpenBaoCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "openbao",
-		Short: "Set OpenBao up for foil, print its policies, forget spent IDs",
+		Short: "Set OpenBao up for foil, print its policies, look after spent IDs",
 		Long: `Set an OpenBao server (or HashiCorp Vault, which has the same API) up for foil: the
 engines, the Transit key, a policy for each role and an AppRole to log in with.
 
@@ -32,7 +32,7 @@ The roles are ` + strings.Join(baoRoles(), ", ") + `.`,
   foil openbao policy ring-reader
   foil openbao sweep --every 1m`,
 	}
-	c.AddCommand(newOpenBaoSetupCmd(), newOpenBaoPolicyCmd(), newOpenBaoSweepCmd())
+	c.AddCommand(newOpenBaoSetupCmd(), newOpenBaoPolicyCmd(), newOpenBaoSweepCmd(), newOpenBaoRestoredCmd())
 	return group(c)
 }
 

@@ -48,6 +48,16 @@ func TestOpenBaoSetup(t *testing.T) {
 	if code, out, errs := foilCommand(t, "openbao", "sweep", "--spent", flags[5]); code != 0 || !strings.Contains(out, "0 forgotten") {
 		t.Errorf("sweep: %d\n%s%s", code, out, errs)
 	}
+	if code, out, errs := foilCommand(t, "openbao", "restored", "--spent", flags[5]); code != exitUsage || out != "" || !strings.Contains(errs, "--yes") {
+		t.Errorf("restored without --yes: %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs := foilCommand(t, "openbao", "restored", "--spent", flags[5], "--yes"); code != 0 || !strings.Contains(out, "are refused") {
+		t.Errorf("restored: %d\n%s%s", code, out, errs)
+	}
+	mark := srv.Must(t, "GET", flags[5]+"/data/mark", nil)["data"].(map[string]any)["data"].(map[string]any)
+	if at, _ := mark["restored"].(float64); at < 1e12 {
+		t.Errorf("the mark is %v", mark)
+	}
 	t.Setenv("BAO_TOKEN", "s.not-the-token-of-the-test")
 	if code, _, errs := setup(); code != exitSystem || strings.Contains(errs, "not-the-token") || !strings.Contains(errs, "refuses the token") {
 		t.Errorf("setup with a wrong token: %d\n%s", code, errs)
