@@ -79,6 +79,30 @@ func TestPolicyIsInThePage(t *testing.T) {
 	}
 }
 
+// Every module is named in the page, so that a browser need not find one after the
+// other.
+func TestModulesArePreloaded(t *testing.T) {
+	text, err := os.ReadFile("page/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{"main.js": true}
+	for _, m := range regexp.MustCompile(`<link rel="modulepreload" href="([^"]+)">`).FindAllSubmatch(text, -1) {
+		named[string(m[1])] = true
+	}
+	err = filepath.WalkDir("page", func(path string, d fs.DirEntry, err error) error {
+		if name, _ := filepath.Rel("page", path); err == nil && filepath.Ext(path) == ".js" && !named[filepath.ToSlash(name)] {
+			t.Errorf("%s is not preloaded", name)
+		} else {
+			delete(named, filepath.ToSlash(name))
+		}
+		return err
+	})
+	if err != nil || len(named) > 0 {
+		t.Errorf("not there: %v, %v", named, err)
+	}
+}
+
 // Nothing in the page is a place elsewhere, but for links that a person follows.
 func TestNothingIsElsewhere(t *testing.T) {
 	place := regexp.MustCompile(`(?i)(?:https?:|wss?:)?//[a-z0-9][a-z0-9.-]*\.[a-z]{2,}`)

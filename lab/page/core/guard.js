@@ -125,15 +125,16 @@ export class Guard {
 	 */
 	async mint(req, out) {
 		const ms = Math.floor(this.o.now() * 1000); // more would be read by nobody
-		const sums = await this.sums(req);
-		if (sums instanceof Refusal) throw new Error("arguments that can be read in two ways are not sealed");
+		const read = this.readable(req);
+		if (read instanceof Refusal) throw new Error("arguments that can be read in two ways are not sealed");
+		const { python, exact } = await sums(read);
 		const prev = out.prev?.claims.own;
 		return {
 			iat: ms / 1000, exp: (ms + this.o.ttl * 1000) / 1000,
-			m: req.method, t: req.target, a: sums.python.slice(0, 16), s: out.state,
+			m: req.method, t: req.target, a: python.slice(0, 16), s: out.state,
 			aud: this.o.audience, p: req.principal === null ? null : await principalClaim(req.principal),
 			own: {
-				ax: sums.exact, jti: timed(ms / 1000), fid: prev?.fid ?? random(16), rnd: (prev?.rnd ?? 0) + 1,
+				ax: exact, jti: timed(ms / 1000), fid: prev?.fid ?? random(16), rnd: (prev?.rnd ?? 0) + 1,
 				dl: prev?.dl ?? (ms + this.o.flow * 1000) / 1000, k: await asked(out.questions ?? "{}"),
 			},
 		};
@@ -166,7 +167,7 @@ export class Guard {
 	 * @returns {Promise<Opened | Refusal>}
 	 */
 	async verify(req, token) {
-		if (utf8(token).length > MOST) return new Refusal("too_large");
+		if (token.length > MOST || (token.length * 3 > MOST && utf8(token).length > MOST)) return new Refusal("too_large");
 		const read = this.readable(req);
 		const answers = readAnswers(req.answers);
 		if (read instanceof Refusal || answers instanceof Refusal) return new Refusal("ambiguous_arguments");
@@ -177,7 +178,7 @@ export class Guard {
 		if (claims === null || (claims.own === null && !this.o.interop)) return new Refusal("malformed");
 		const foreign = claims.own === null;
 		if (foreign) claims = await adopt(claims, token, this.o.flow);
-		const refused = await this.compare(claims, foreign, req);
+		const refused = await this.compare(claims, foreign, req, read);
 		if (refused !== null) return refused;
 		const compared = this.checks.questions && !foreign;
 		return new Opened(claims, compared ? wanted(answers, claims) : new Map(answers.map((a) => [a.key, a.raw])), compared);
@@ -189,8 +190,9 @@ export class Guard {
 	 * @param {Claims} c
 	 * @param {boolean} foreign
 	 * @param {Request} req
+	 * @param {import("./json.js").Forms} read  the arguments
 	 */
-	async compare(c, foreign, req) {
+	async compare(c, foreign, req, read) {
 		const now = this.o.now();
 		const { checks } = this;
 		const own = /** @type {import("./claims.js").Own} */ (c.own);
@@ -200,7 +202,7 @@ export class Guard {
 			["expired", checks.expiry, () => now < c.exp],
 			["method", checks.request, () => c.m === req.method],
 			["target", checks.request, () => c.t === req.target],
-			["arguments", checks.request, async () => this.fits(c, foreign, req)],
+			["arguments", checks.request, () => fits(c, foreign, read)],
 			["audience", checks.audience, () => c.aud === this.o.audience],
 			["principal", checks.principal, () => isPrincipal(c.p, req.principal)],
 			["round", checks.expiry, () => own.rnd <= this.o.rounds],
@@ -210,17 +212,6 @@ export class Guard {
 			if (on && !(await holds())) return new Refusal(reason);
 		}
 		return null;
-	}
-
-	/**
-	 * @param {Claims} c
-	 * @param {boolean} foreign
-	 * @param {Request} req
-	 */
-	async fits(c, foreign, req) {
-		const sums = await this.sums(req);
-		if (sums instanceof Refusal || !same(c.a, sums.python.subarray(0, 16))) return false;
-		return foreign || same(/** @type {import("./claims.js").Own} */ (c.own).ax, sums.exact);
 	}
 
 	/**
@@ -239,17 +230,27 @@ export class Guard {
 			throw err;
 		}
 	}
+}
 
-	/**
-	 * sums are the digests of the arguments.
-	 * @param {Request} req
-	 */
-	async sums(req) {
-		const f = this.readable(req);
-		if (f instanceof Refusal) return f;
-		const python = await sha256(utf8(f.python));
-		return { python, exact: f.exact === f.python ? python : await sha256(utf8(f.exact)) };
-	}
+/**
+ * sums are the digests of the arguments.
+ * @param {import("./json.js").Forms} f
+ */
+async function sums(f) {
+	const python = await sha256(utf8(f.python));
+	return { python, exact: f.exact === f.python ? python : await sha256(utf8(f.exact)) };
+}
+
+/**
+ * fits reports whether a token was minted for these arguments.
+ * @param {Claims} c
+ * @param {boolean} foreign
+ * @param {import("./json.js").Forms} read
+ */
+async function fits(c, foreign, read) {
+	const { python, exact } = await sums(read);
+	if (!same(c.a, python.subarray(0, 16))) return false;
+	return foreign || same(/** @type {import("./claims.js").Own} */ (c.own).ax, exact);
 }
 
 /**

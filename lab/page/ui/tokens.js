@@ -133,7 +133,7 @@ function claims(payload, sealed) {
  */
 export async function list(session) {
 	const now = await Promise.all(session.minted.map(async (m) => ({ m, reason: await session.opens(m) })));
-	byId("minted").replaceChildren(...now.map(({ m, reason }) => h("li", { class: reason === "" ? "good" : "bad" },
+	byId("minted").replaceChildren(...now.map(({ m, reason }) => h("li", { class: reason === "" && m.format !== "plain" ? "good" : "bad" },
 		h("span", { class: "mark", "aria-hidden": "true" }, reason === "" ? "✓" : "✗"),
 		h("code", {}, `${m.token.slice(0, 14)}…`),
 		h("span", {}, ` ${m.at.toLocaleTimeString()}, ${m.kid === "" ? "no key" : `key ${m.kid}`}: `),
