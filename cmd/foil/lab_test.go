@@ -7,7 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,22 +95,38 @@ func shell(t *testing.T, command string) (stdout string, code int) {
 	return out.String(), code
 }
 
-// TestLabServes starts the command, looks at the page, and interrupts it.
-func TestLabServes(t *testing.T) {
+// labServer starts foil lab with more arguments and returns the page's address, what
+// it says on standard error once it has ended, and what ends it as an interrupt does.
+func labServer(t *testing.T, args ...string) (url string, end func() (stderr string)) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	root := newRootCmd()
 	out := &lines{ready: make(chan string, 1)}
-	root.SetArgs([]string{"lab", "--listen", "127.0.0.1:0"})
+	var errs bytes.Buffer
+	root.SetArgs(append([]string{"lab", "--listen", "127.0.0.1:0"}, args...))
 	root.SetOut(out)
+	root.SetErr(&errs)
 	ended := make(chan error, 1)
 	go func() { ended <- root.ExecuteContext(ctx) }()
-	var url string
+	end = sync.OnceValue(func() string {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("interrupted: %v", err)
+		}
+		return errs.String()
+	})
 	select {
 	case url = <-out.ready:
 	case err := <-ended:
 		t.Fatalf("it ended: %v", err)
 	}
+	t.Cleanup(func() { end() })
+	return url, end
+}
+
+// TestLabServes starts the command, looks at the page, and interrupts it.
+func TestLabServes(t *testing.T) {
+	url, end := labServer(t)
 	client := &http.Client{Timeout: time.Minute}
 	for host, want := range map[string]int{"": http.StatusOK, "rebound.example": http.StatusMisdirectedRequest} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -125,9 +145,56 @@ func TestLabServes(t *testing.T) {
 			t.Errorf("host %q: %d, want %d", host, resp.StatusCode, want)
 		}
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("interrupted: %v", err)
+	if said := end(); said != "" {
+		t.Errorf("it says %q", said)
+	}
+	client.CloseIdleConnections()
+	if resp, err := client.Get(url); err == nil {
+		_ = resp.Body.Close()
+		t.Error("it serves on after the interrupt")
+	}
+}
+
+// TestLabOpensABrowser has one in the path that notes what it is told to open.
+func TestLabOpensABrowser(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems start a browser in other ways")
+	}
+	dir := t.TempDir()
+	told := filepath.Join(dir, "told")
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\necho \"$1\" >"+told+".new && mv "+told+".new "+told+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/bin:/usr/bin")
+	url, end := labServer(t, "--open")
+	for {
+		text, err := os.ReadFile(told)
+		if err == nil {
+			if got := strings.TrimSpace(string(text)); got != url {
+				t.Errorf("the browser is told to open %q, not %q", got, url)
+			}
+			break
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("no browser was started")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if said := end(); said != "" {
+		t.Errorf("it says %q", said)
+	}
+
+	// Without one the page is served all the same.
+	t.Setenv("PATH", t.TempDir())
+	url, end = labServer(t, "--open")
+	if resp, err := http.Get(url); err != nil {
+		t.Error(err)
+	} else {
+		_ = resp.Body.Close()
+	}
+	if said := end(); !strings.Contains(said, "open the address above yourself") {
+		t.Errorf("without a browser it says %q", said)
 	}
 }
 

@@ -132,7 +132,8 @@ function beyond(s, i, unit) {
 }
 
 /**
- * fold is the same for keys that are equal but for case (simple case folding).
+ * fold is the same for keys that are equal but for case: simple case folding, by the
+ * browser's version of Unicode.
  * @param {string} key
  */
 export function fold(key) {
