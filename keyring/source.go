@@ -18,7 +18,8 @@ type Source interface {
 // A Store is a Source that can be written. It is safe for concurrent use by many
 // processes: of concurrent updates each sees the result of the one before, and a
 // Load that begins when an update has returned sees that update, or a later one.
-// Readers see the document before an update or after it, whole.
+// Readers see the document before an update or after it, whole, and do not wait for
+// one that is under way.
 //
 // A context that had ended before the call writes nothing. After any other error of
 // the backend the document may be written or not. No error contains key bytes or

@@ -19,6 +19,8 @@ type disk struct {
 	mu   sync.Mutex
 	doc  []byte
 	away bool
+
+	writer sync.Mutex // for a fault
 }
 
 // fake is a correct store over a disk, but for its fault. It locks nothing while a
@@ -85,6 +87,15 @@ func (f *fake) Load(ctx context.Context) (*keyring.Ring, error) {
 	if err := ctx.Err(); err != nil && !f.is("load ignores the context") {
 		return nil, err
 	}
+	if f.is("load waits for writers") {
+		for !f.disk.writer.TryLock() {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			time.Sleep(time.Millisecond)
+		}
+		defer f.disk.writer.Unlock()
+	}
 	last := f.remembered()
 	if last != nil && f.is("remembers what it loaded") {
 		return last, nil
@@ -110,8 +121,16 @@ func (f *fake) Update(ctx context.Context, fn func(*keyring.Ring) (*keyring.Ring
 		f.own.mu.Lock()
 		defer f.own.mu.Unlock()
 	}
+	if f.is("load waits for writers") {
+		f.disk.writer.Lock()
+		defer f.disk.writer.Unlock()
+	}
+	var first *keyring.Ring
 	for {
 		doc, old, err := f.read()
+		if first == nil {
+			first = old
+		}
 		switch {
 		case errors.Is(err, errEmpty) && f.is("update of nothing creates"):
 			old, err = keyring.NewEphemeral(), nil
@@ -126,6 +145,9 @@ func (f *fake) Update(ctx context.Context, fn func(*keyring.Ring) (*keyring.Ring
 			return nil, err
 		}
 		given := old
+		if f.is("a lost race starts with the old") {
+			given = first
+		}
 		if f.is("updates what it remembers") {
 			if last := f.remembered(); last != nil {
 				given = last
@@ -167,8 +189,16 @@ func (f *fake) Update(ctx context.Context, fn func(*keyring.Ring) (*keyring.Ring
 		if f.is("update stores nothing") {
 			return r, nil
 		}
-		if !f.write(doc, r) && !f.is("a lost race is a success") {
-			continue
+		if !f.write(doc, r) {
+			switch f.fault {
+			case "a lost race is a success":
+			case "a lost race writes all the same":
+				f.disk.mu.Lock()
+				f.disk.doc = r.Marshal()
+				f.disk.mu.Unlock()
+			default:
+				continue
+			}
 		}
 		if !f.is("not atomic over peers") { // which holds the lock
 			f.remember(r)
@@ -198,6 +228,10 @@ func (f *fake) takes(old, r *keyring.Ring) bool {
 		return r != nil && r.Serial() > old.Serial()+1
 	case "takes another kind":
 		return r != nil && r.Interop() != old.Interop()
+	case "takes a ring for rows":
+		return r != nil && r.Storage() != old.Storage()
+	case "looks at tokens' kind alone":
+		return r != nil && (old.Interop() || old.Storage())
 	}
 	return false
 }
@@ -211,6 +245,9 @@ func (f *fake) write(doc []byte, r *keyring.Ring) bool {
 		return false
 	}
 	text := r.Marshal()
+	if f.is("forgets that a ring is for rows") {
+		text = bytes.Replace(text, []byte(`"storage": true,`), nil, 1)
+	}
 	switch f.fault {
 	case "writes in two steps":
 		d.doc = text[:len(text)/2]

@@ -63,8 +63,13 @@ func Run(t *testing.T, newHarness func(t *testing.T) *Harness) {
 		{"update without a change is none", testUnchanged},
 		{"error of the function is returned and nothing written", testFunctionFails},
 		{"bad updates are refused", testBadUpdates},
+		{"a ring for tokens stays one", testTokensStay},
+		{"an interop ring stays one", testInteropStays},
+		{"a storage ring stays one", testStorageStays},
 		{"concurrent updates follow each other", testConcurrent},
 		{"concurrent updates over two peers follow each other", testPeerConcurrent},
+		{"an update that loses a race undoes nothing", testLostRace},
+		{"load does not wait for an update", testLoadDuringUpdate},
 		{"readers see whole documents, and none goes back", testReaders},
 		{"updates are seen by a peer", testPeer},
 		{"ended context writes nothing", testContext},
@@ -109,6 +114,20 @@ func document(serial int64, interop bool, keys int) string {
 	}
 	return fmt.Sprintf(`{"version":1,"serial":%d,"interop":%v,"propagation":300,"skew":60,"max_ttl":600,"keep":0,"keys":[%s],"revoked":[]}`,
 		serial, interop, strings.Join(list, ","))
+}
+
+// ringOf returns a ring of the kind: "tokens", "interop" or "storage".
+func ringOf(t *testing.T, kind string, serial int64, keys int) *keyring.Ring {
+	t.Helper()
+	doc := document(serial, kind == "interop", keys)
+	if kind == "storage" {
+		doc = strings.Replace(doc, `"interop":false`, `"interop":false,"storage":true`, 1)
+	}
+	r, err := keyring.Parse([]byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func ring(t *testing.T, serial int64, interop bool, keys int) *keyring.Ring {
