@@ -272,7 +272,10 @@ func (r *run) present(t *testing.T, c *cycle, thief func(context.Context) (strin
 				accepted := o.Error == "" && o.Reason == ""
 				switch {
 				case i == c.victim:
-					honoured = honoured || accepted
+					if accepted {
+						honoured = true
+						r.judge.count(func(t *tally) { t.honoured = max(t.honoured, o.Began.Sub(c.cut)) })
+					}
 					if accepted && o.Began.After(c.cut.Add(r.maxStale)) {
 						r.judge.fault("the replica that is cut off honours a revoked key %v after the cut; max_stale is %v", o.Began.Sub(c.cut), r.maxStale)
 					}
@@ -290,6 +293,7 @@ func (r *run) present(t *testing.T, c *cycle, thief func(context.Context) (strin
 						return
 					}
 				case !accepted && o.Reason == "unknown_key":
+					r.judge.count(func(t *tally) { t.slowest = max(t.slowest, o.Ended.Sub(c.revocation)) })
 					return
 				case !accepted:
 					r.judge.fault("replica %d answers a token under a revoked key with %q %q", i, o.Reason, o.Error)
@@ -338,5 +342,10 @@ func (r *run) verdict(c *cycle) {
 		r.judge.faultLocked("a cut of %v led to no refusal: that it was told before shows nothing", c.mended.Sub(c.cut))
 	case !c.told.Before(c.first) || !c.alerted.Before(c.first):
 		r.judge.faultLocked("the first refusal came %v after the cut, /readyz told it after %v, the metric after %v", c.first.Sub(c.cut), c.told.Sub(c.cut), c.alerted.Sub(c.cut))
+	default:
+		n := &r.judge.tally
+		if w := min(c.first.Sub(c.told), c.first.Sub(c.alerted)); n.warning == 0 || w < n.warning {
+			n.warning = w
+		}
 	}
 }

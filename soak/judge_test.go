@@ -54,6 +54,10 @@ type judge struct {
 type tally struct {
 	sealed, opened, old, late, cost, cutOff, unavailable int
 	rotations, kills, outages, cycles                    int
+
+	slowest  time.Duration // from a revocation until a replica refused the key
+	warning  time.Duration // the least from a cut being told to the first refusal for it
+	honoured time.Duration // the longest that a replica that is cut off honoured the key
 }
 
 func newJudge(tm timing) *judge {

@@ -131,8 +131,10 @@ func soakOnce(t *testing.T, newWorld func(*testing.T, int) world, tm timing) ([]
 	others.Wait()
 	r.judge.settle()
 	wrong, n, keys, halt := r.judge.result()
-	t.Logf("%v: %d sealed under %d keys, %d opened (%.0f flows a second), %d of them older than 0.8 of their life; %d rotations, %d outages, %d kills; refused for a revocation %d, for a cut beyond propagation %d, unavailable beyond max_stale %d, expired on the way %d; longest halt of a process %v",
-		took.Round(time.Second), n.sealed, keys, n.opened, float64(n.sealed)/took.Seconds(), n.old, n.rotations, n.outages, n.kills, n.cost, n.cutOff, n.unavailable, n.late, halt.Round(time.Millisecond))
+	t.Logf("%v: %d sealed under %d keys, %d opened (%.0f flows a second), %d of them older than 0.8 of their life; %d rotations, %d outages, %d kills, %d cuts beyond propagation with a revocation; "+
+		"refused for a revocation %d, for a cut %d, unavailable beyond max_stale %d, expired on the way %d; a cut was told at least %v before the first refusal for it; a revoked key was refused by all that follow within %v, by who is cut off after %v; longest halt of a process %v",
+		took.Round(time.Second), n.sealed, keys, n.opened, float64(n.sealed)/took.Seconds(), n.old, n.rotations, n.outages, n.kills, n.cycles, n.cost, n.cutOff, n.unavailable, n.late,
+		n.warning.Round(time.Millisecond), n.slowest.Round(time.Millisecond), n.honoured.Round(time.Millisecond), halt.Round(time.Millisecond))
 	if len(wrong) > 0 {
 		return wrong, halt
 	}

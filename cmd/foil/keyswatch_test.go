@@ -35,7 +35,6 @@ func TestKeysWatch(t *testing.T) {
 	c.SetOut(w)
 	ended := make(chan error, 1)
 	go func() {
-		// It looks seldom: what the clock does is seen without that.
 		ended <- (&watcher{interval: 100 * time.Millisecond, json: true, out: c}).run(ctx, &ringFlag{path})
 		w.Close()
 	}()
@@ -112,6 +111,32 @@ func TestKeysWatch(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, r) }() // what it still had to say
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// What the clock does is looked for when it does it, however seldom the source is read.
+func TestWatchWakesForTheClock(t *testing.T) {
+	now := time.Now()
+	ring, err := keyring.NewRing(now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := seeRing(ring, now); !s.next.IsZero() {
+		t.Errorf("wakes at %v for nothing", s.next)
+	}
+	c, err := ring.Rotate(now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := seeRing(c.Ring, now); !s.next.Equal(c.SealFrom) {
+		t.Errorf("wakes at %v, want %v: the new key seals", s.next, c.SealFrom)
+	}
+	until, _ := c.Ring.Keys()[0].OpenUntil()
+	if s := seeRing(c.Ring, c.SealFrom); !s.next.Equal(until) {
+		t.Errorf("wakes at %v, want %v: the old key closes", s.next, until)
+	}
+	if s := seeRing(c.Ring, until); !s.next.IsZero() {
+		t.Errorf("wakes at %v for nothing", s.next)
 	}
 }
 

@@ -9,8 +9,8 @@
 // The answer is 200 while every ring was refreshed within its propagation time, and
 // every check passes; else 503. A process that is not ready works on, until a ring is
 // older than its MaxStale; but it may not know the newest key, so it should get no new
-// traffic, and whoever is on duty should hear of it. It is not ready a third of the
-// propagation time and the skew before the first key that it cannot know may seal: no
+// traffic, and whoever is on duty should hear of it. It ceases to be ready at least a
+// third of the propagation time before the first key that it cannot know may seal: no
 // honest retry has been refused by then.
 //
 // The answer holds no secret. It names keys by their id, and an error of a source may

@@ -40,8 +40,8 @@ type RingsOptions struct {
 //	foil.ring.propagation  s  of the ring
 //	foil.ring.serial       1  version of the ring in use
 //
-// Alert on foil.ring.ready of 0: an honest retry may be refused a third of the
-// propagation time and the skew after that, if the ring was rotated meanwhile.
+// Alert on foil.ring.ready of 0: if the ring was rotated meanwhile, honest retries may
+// be refused, a third of the propagation time after that at the earliest.
 func Rings(opts *RingsOptions, rings ...Ring) (metric.Registration, error) {
 	if len(rings) == 0 {
 		return nil, errors.New("otel: there is no ring to tell of")

@@ -29,9 +29,9 @@ type Ring struct {
 //	foil_ring_propagation_seconds{name}  of the ring
 //	foil_ring_serial{name}               version of the ring in use
 //
-// Alert on foil_ring_ready == 0: an honest retry may be refused a third of the
-// propagation time and the skew after that, if the ring was rotated meanwhile. The
-// collector that is returned can be unregistered.
+// Alert on foil_ring_ready == 0: if the ring was rotated meanwhile, honest retries may
+// be refused, a third of the propagation time after that at the earliest. The collector
+// that is returned can be unregistered.
 func Rings(reg prometheus.Registerer, rings ...Ring) (prometheus.Collector, error) {
 	if reg == nil {
 		return nil, errors.New("prom: the registerer is nil: use prometheus.DefaultRegisterer or a registry of your own")
