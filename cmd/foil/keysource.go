@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
@@ -147,6 +148,9 @@ func (r *ringFlag) create(ctx context.Context, ring *keyring.Ring) error {
 	err = store.Create(ctx, ring)
 	if path := filePath(store); path != "" && errors.Is(err, fs.ErrNotExist) && !tilde(path) {
 		return &because{fmt.Sprintf("%v: there is no directory %s: make it first", store, filepath.Dir(path)), err}
+	}
+	if e, ok := errors.AsType[*openbao.Error](err); ok && e.Status == http.StatusNotFound {
+		return &because{fmt.Sprintf("%v: there is no such engine: make it with foil openbao setup --ring %s", store, strings.TrimPrefix(r.spec, openBaoScheme)), err}
 	}
 	return r.explain(store, err)
 }

@@ -149,6 +149,14 @@ func TestRotateEveryFromEverywhereAtOnce(t *testing.T) {
 	})
 }
 
+// Where there is no engine it is said how to make one.
+func TestNewWithoutAnEngine(t *testing.T) {
+	srv := baotest.Start(t)
+	t.Setenv("BAO_ADDR", srv.Addr)
+	t.Setenv("BAO_TOKEN", srv.Token)
+	says(t, keys(t, exitSystem, "new", "--ring", "openbao:none/ring"), "make it with foil openbao setup --ring none/ring")
+}
+
 // A source that can only be read says so, and what to do instead.
 func TestKeysOfTheEnvironment(t *testing.T) {
 	ring, err := keyring.NewRing(time.Now(), nil)
