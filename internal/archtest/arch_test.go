@@ -80,6 +80,7 @@ var allowed = map[string][]string{
 	"interop/conformance": {},
 	"crash":               {},
 	"linear":              {},
+	"soak":                {},
 }
 
 // core is what a server takes in with the Guard and the default codec: the
