@@ -212,8 +212,8 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An address that others reach is refused before anything listens on it: the context
-// has ended, so that a listener would be another error.
+// An address that others reach is refused. The context has ended, so that what listens
+// all the same ends at once, without an error.
 func TestLabListensOnLoopbackOnly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
