@@ -180,7 +180,8 @@ func (j *judge) afterRevocation(a *answer) {
 }
 
 func (j *judge) refusal(a *answer) {
-	if !a.Ended.Before(a.flow.Began.Add(j.ttl)) {
+	// The times in a token are rounded down to milliseconds.
+	if !a.Ended.Before(a.flow.Began.Add(j.ttl - 5*time.Millisecond)) {
 		j.tally.late++ // it had expired, or was about to
 		return
 	}

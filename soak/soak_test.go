@@ -139,7 +139,7 @@ func soakOnce(t *testing.T, newWorld func(*testing.T, int) world, tm timing) ([]
 		return wrong, halt
 	}
 	// It must have shown what it is for.
-	if n.sealed < 1000 || n.opened < n.sealed || n.old < n.sealed/2 || keys < 4 || n.rotations < 3 || n.outages < 3 || n.kills < 1 || n.cutOff == 0 || n.late > n.sealed/4 {
+	if n.sealed < 500 || n.opened < n.sealed || n.old < n.sealed/4 || keys < 3 || n.rotations < 3 || n.outages < 3 || n.kills < 1 || n.cutOff == 0 || n.late > n.sealed/2 {
 		return []string{"the fleet did too little to show anything"}, halt
 	}
 	return nil, halt
