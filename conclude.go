@@ -130,16 +130,12 @@ func (e *Execution) finish(end *Conclusion) (f ledger.Finish, err error) {
 // operation was carried out and the client waits to hear of it.
 func (e *Execution) record(ctx context.Context, f ledger.Finish) error {
 	ctx = context.WithoutCancel(ctx)
-	until := time.Now().Add(e.g.o.Lease)
-	for pause := firstPause; ; pause *= 2 {
+	return insist(time.Now().Add(e.g.o.Lease), func() error {
 		_, err := ledgerCall(e.g, ctx, "finish", func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, e.g.o.Ledger.Finish(ctx, e.id, e.fence, f)
 		})
-		if err == nil || final(err) || time.Now().Add(pause).After(until) {
-			return err
-		}
-		time.Sleep(pause)
-	}
+		return err
+	})
 }
 
 // logEnd tells that a handler's result was withheld.

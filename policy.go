@@ -157,7 +157,6 @@ const (
 	// DefaultLease is how long a process that executes an operation may be
 	// silent before it counts as unknown.
 	DefaultLease = 30 * time.Second
-
 	// DefaultMaxExecution is how long a handler may take under Settle.
 	DefaultMaxExecution = time.Hour
 	// DefaultOutcomeRetention is how long a recorded outcome is kept.

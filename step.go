@@ -159,26 +159,25 @@ func (e *Execution) endStep(ctx context.Context, name string, result []byte) err
 	until := time.Now().Add(e.g.o.Lease - elapsed(e.granted))
 	e.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)
+	var granted time.Time
 	unsure := false // whether an earlier try was carried out
-	for pause := firstPause; ; pause *= 2 {
-		granted := time.Now()
+	err := insist(until, func() error {
+		granted = time.Now()
 		_, err := ledgerCall(e.g, ctx, "step", func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, e.g.o.Ledger.EndStep(ctx, e.id, e.fence, name, result, e.g.o.Lease)
 		})
 		if unsure && errors.Is(err, ledger.ErrFenced) && e.wrote(ctx, name, result) {
-			err = nil
-		}
-		switch {
-		case err == nil:
-			e.extended(granted)
-			e.note(ledger.Step{Name: name, Fence: e.fence, Ended: granted, Result: slices.Clone(result)})
 			return nil
-		case final(err) || time.Now().Add(pause).After(until):
-			return e.failed("step", err)
 		}
 		unsure = true
-		time.Sleep(pause)
+		return err
+	})
+	if err != nil {
+		return e.failed("step", err)
 	}
+	e.extended(granted)
+	e.note(ledger.Step{Name: name, Fence: e.fence, Ended: granted, Result: slices.Clone(result)})
+	return nil
 }
 
 // wrote looks whether this execution has written this result down.
@@ -189,9 +188,17 @@ func (e *Execution) wrote(ctx context.Context, name string, result []byte) bool 
 	return err == nil && s.Done() && s.Fence == e.fence && bytes.Equal(s.Result, result)
 }
 
-// firstPause is what is waited before a second try to write something down; it
-// doubles from try to try.
-const firstPause = 10 * time.Millisecond
+// insist calls write until it works, gets an answer that is final, or until is near.
+// The pause between two tries doubles.
+func insist(until time.Time, write func() error) error {
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		err := write()
+		if err == nil || final(err) || time.Now().Add(pause).After(until) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
 
 // final reports whether an error of the ledger is an answer, which asking again
 // does not change.
