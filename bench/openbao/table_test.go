@@ -10,13 +10,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/foilmcp/foil"
 	"github.com/foilmcp/foil/aesgcm"
+	"github.com/foilmcp/foil/bench/load"
 	"github.com/foilmcp/foil/internal/baotest"
 	"github.com/foilmcp/foil/keyring"
 	"github.com/foilmcp/foil/openbao"
@@ -124,44 +123,18 @@ const (
 	singleName = "Transit, a call for each token, seal and open"
 )
 
-// load lets callers call do for a time.
-func (x *contender) load(t *testing.T, d time.Duration) {
+// measure loads the contender for a time.
+func (x *contender) measure(t *testing.T, d time.Duration) {
 	t.Helper()
-	var mu sync.Mutex
-	var all []time.Duration
-	var failed atomic.Pointer[error]
-	before, start := x.calls(), time.Now()
-	var wg sync.WaitGroup
-	for range x.callers {
-		wg.Go(func() {
-			var took []time.Duration
-			for failed.Load() == nil {
-				began := time.Now()
-				if began.Sub(start) >= d {
-					break
-				}
-				if err := x.do(context.Background()); err != nil {
-					failed.Store(&err)
-					break
-				}
-				took = append(took, time.Since(began))
-			}
-			mu.Lock()
-			all = append(all, took...)
-			mu.Unlock()
-		})
+	before := x.calls()
+	r, err := load.Run(x.callers, d, x.do)
+	if err != nil {
+		t.Fatalf("%s: %v", x.name, err)
 	}
-	wg.Wait()
-	elapsed := time.Since(start)
-	if err := failed.Load(); err != nil {
-		t.Fatalf("%s: %v", x.name, *err)
-	}
-	slices.Sort(all)
-	n := len(all)
-	x.rate = append(x.rate, float64(n)/elapsed.Seconds())
-	x.p50 = append(x.p50, all[n/2].Seconds()*1000)
-	x.p99 = append(x.p99, all[min(n-1, n*99/100)].Seconds()*1000)
-	x.perCall = append(x.perCall, float64(x.calls()-before)/float64(n))
+	x.rate = append(x.rate, r.PerSecond)
+	x.p50 = append(x.p50, r.P50.Seconds()*1000)
+	x.p99 = append(x.p99, r.P99.Seconds()*1000)
+	x.perCall = append(x.perCall, float64(x.calls()-before)/float64(r.N))
 }
 
 func median(s []float64) float64 { c := slices.Sorted(slices.Values(s)); return c[len(c)/2] }
@@ -174,7 +147,7 @@ func TestTable(t *testing.T) {
 	all := contenders(t)
 	for r := range *rounds {
 		for _, x := range all {
-			x.load(t, *each)
+			x.measure(t, *each)
 		}
 		fmt.Fprintf(os.Stderr, "round %d of %d done\n", r+1, *rounds)
 	}

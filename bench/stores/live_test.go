@@ -63,25 +63,25 @@ func TestLive(t *testing.T) {
 	}
 	const callers, d = 64, 3 * time.Second
 	for range *rounds {
-		x := load(t, callers, d, use(empty))
-		fresh, freshMax = append(fresh, x.perSecond), append(freshMax, millis(x.max))
-		x = load(t, callers, d, use(full))
-		idle, idleMax = append(idle, x.perSecond), append(idleMax, millis(x.max))
-		x = load(t, callers, d, think)
-		thinkers = append(thinkers, x.perSecond)
-		x = load(t, callers, d, randoms)
-		scattered = append(scattered, x.perSecond)
-		x = load(t, 1, d, syncs)
-		raw, rawMax = append(raw, x.perSecond), append(rawMax, millis(x.max))
+		x := measure(t, callers, d, use(empty))
+		fresh, freshMax = append(fresh, x.PerSecond), append(freshMax, millis(x.Max))
+		x = measure(t, callers, d, use(full))
+		idle, idleMax = append(idle, x.PerSecond), append(idleMax, millis(x.Max))
+		x = measure(t, callers, d, think)
+		thinkers = append(thinkers, x.PerSecond)
+		x = measure(t, callers, d, randoms)
+		scattered = append(scattered, x.PerSecond)
+		x = measure(t, 1, d, syncs)
+		raw, rawMax = append(raw, x.PerSecond), append(rawMax, millis(x.Max))
 	}
 	ahead.Store(int64(liveFor + 2*time.Minute)) // all of them are due
 	began := time.Now()
 	var beside spread
 	for range *rounds {
-		x := load(t, callers, d, use(empty))
-		beside = append(beside, x.perSecond)
-		x = load(t, callers, d, use(full))
-		sweeping, sweepMax = append(sweeping, x.perSecond), append(sweepMax, millis(x.max))
+		x := measure(t, callers, d, use(empty))
+		beside = append(beside, x.PerSecond)
+		x = measure(t, callers, d, use(full))
+		sweeping, sweepMax = append(sweeping, x.PerSecond), append(sweepMax, millis(x.Max))
 	}
 	st, err := full.Stats(t.Context())
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/foilmcp/foil/bench/load"
 	"github.com/foilmcp/foil/replay"
 )
 
@@ -34,12 +33,6 @@ func idAt(minted time.Time) []byte {
 	return id
 }
 
-// A run is what came of one load.
-type run struct {
-	perSecond     float64
-	p50, p99, max time.Duration
-}
-
 var errTwice = errors.New("a fresh ID was not first")
 
 // redeem is a load of single redemptions.
@@ -53,44 +46,14 @@ func redeem(s replay.Store) func(ctx context.Context) error {
 	}
 }
 
-// load lets callers call do for a time.
-func load(t *testing.T, callers int, d time.Duration, do func(ctx context.Context) error) run {
+// measure lets callers call do for a time.
+func measure(t *testing.T, callers int, d time.Duration, do func(ctx context.Context) error) load.Result {
 	t.Helper()
-	var mu sync.Mutex
-	var all []time.Duration
-	var failed atomic.Pointer[error]
-	start := time.Now()
-	var wg sync.WaitGroup
-	for range callers {
-		wg.Go(func() {
-			var took []time.Duration
-			for failed.Load() == nil {
-				began := time.Now()
-				if began.Sub(start) >= d {
-					break
-				}
-				if err := do(context.Background()); err != nil {
-					failed.Store(&err)
-					break
-				}
-				took = append(took, time.Since(began))
-			}
-			mu.Lock()
-			all = append(all, took...)
-			mu.Unlock()
-		})
+	r, err := load.Run(callers, d, do)
+	if err != nil {
+		t.Fatal(err)
 	}
-	wg.Wait()
-	elapsed := time.Since(start)
-	if err := failed.Load(); err != nil {
-		t.Fatal(*err)
-	}
-	slices.Sort(all)
-	n := len(all)
-	if n == 0 {
-		t.Fatal("nothing was done")
-	}
-	return run{float64(n) / elapsed.Seconds(), all[n/2], all[min(n-1, n*99/100)], all[n-1]}
+	return r
 }
 
 // fsyncs appends what one commit of SQLite's log appends, one page with its

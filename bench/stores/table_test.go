@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/foilmcp/foil/atrest"
+	"github.com/foilmcp/foil/bench/load"
 	"github.com/foilmcp/foil/internal/pgtest"
 	"github.com/foilmcp/foil/internal/redistest"
 	"github.com/foilmcp/foil/keyring"
@@ -103,10 +104,10 @@ type row struct {
 	p50, p99 spread
 }
 
-func (r *row) add(x run) {
-	r.rate = append(r.rate, x.perSecond)
-	r.p50 = append(r.p50, float64(x.p50.Microseconds()))
-	r.p99 = append(r.p99, float64(x.p99.Microseconds()))
+func (r *row) add(x load.Result) {
+	r.rate = append(r.rate, x.PerSecond)
+	r.p50 = append(r.p50, float64(x.P50.Microseconds()))
+	r.p99 = append(r.p99, float64(x.P99.Microseconds()))
 }
 
 // The stores side by side: round by round, each load of each store once.
@@ -130,12 +131,12 @@ func TestTable(t *testing.T) {
 	}
 	sync := fsyncs(t, t.TempDir())
 	for r := range *rounds {
-		raw.add(load(t, 1, *each, sync))
+		raw.add(measure(t, 1, *each, sync))
 		for _, n := range callers {
 			for _, c := range all {
-				at(redeems, c.name, n).add(load(t, n, *each, redeem(c.replay)))
+				at(redeems, c.name, n).add(measure(t, n, *each, redeem(c.replay)))
 				if n != 256 {
-					at(settles, c.name, n).add(load(t, n, *each, settle(c.ledger)))
+					at(settles, c.name, n).add(measure(t, n, *each, settle(c.ledger)))
 				}
 			}
 			fmt.Fprintf(os.Stderr, "round %d of %d, %d callers done\n", r+1, *rounds, n)
