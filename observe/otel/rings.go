@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/observe/internal/figures"
 )
 
 const ringNameKey = attribute.Key("foil.ring.name")
@@ -46,13 +46,12 @@ func Rings(opts *RingsOptions, rings ...Ring) (metric.Registration, error) {
 	if len(rings) == 0 {
 		return nil, errors.New("otel: there is no ring to tell of")
 	}
-	for i, r := range rings {
-		switch {
-		case r.Name == "" || len(r.Name) > 64 || !utf8.ValidString(r.Name):
-			return nil, errors.New("otel: the name of a ring must be text of 1 to 64 bytes")
-		case slices.ContainsFunc(rings[:i], func(o Ring) bool { return o.Name == r.Name }):
-			return nil, fmt.Errorf("otel: two rings are called %q", r.Name)
-		case r.Status == nil:
+	names := make(figures.Names)
+	for _, r := range rings {
+		if err := names.Add("ring", r.Name); err != nil {
+			return nil, fmt.Errorf("otel: %w", err)
+		}
+		if r.Status == nil {
 			return nil, fmt.Errorf("otel: ring %q has no Status: give it that of its keyring.Refresher", r.Name)
 		}
 	}

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foilmcp/foil/keyring"
+	"github.com/foilmcp/foil/observe/internal/figures"
 )
 
 // A Ring is a key ring that the process follows.
@@ -39,13 +39,12 @@ func Rings(reg prometheus.Registerer, rings ...Ring) (prometheus.Collector, erro
 	if len(rings) == 0 {
 		return nil, errors.New("prom: there is no ring to tell of")
 	}
-	for i, r := range rings {
-		switch {
-		case r.Name == "" || len(r.Name) > 64 || !utf8.ValidString(r.Name):
-			return nil, errors.New("prom: the name of a ring must be text of 1 to 64 bytes")
-		case slices.ContainsFunc(rings[:i], func(o Ring) bool { return o.Name == r.Name }):
-			return nil, fmt.Errorf("prom: two rings are called %q", r.Name)
-		case r.Status == nil:
+	names := make(figures.Names)
+	for _, r := range rings {
+		if err := names.Add("ring", r.Name); err != nil {
+			return nil, fmt.Errorf("prom: %w", err)
+		}
+		if r.Status == nil {
 			return nil, fmt.Errorf("prom: ring %q has no Status: give it that of its keyring.Refresher", r.Name)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/foilmcp/foil/ledger"
 	"github.com/foilmcp/foil/store"
@@ -50,8 +49,6 @@ type Sources struct {
 	all     []*asker
 }
 
-const maxName = 64
-
 // New checks the sources. A timeout of zero is DefaultTimeout, a nil log the
 // default one.
 func New(timeout time.Duration, log *slog.Logger, sources []Source) (*Sources, error) {
@@ -68,17 +65,14 @@ func New(timeout time.Duration, log *slog.Logger, sources []Source) (*Sources, e
 		return nil, errors.New("there is no store to ask")
 	}
 	s := &Sources{timeout: timeout, log: log}
-	seen := make(map[string]bool)
+	names := make(Names)
 	for _, src := range sources {
-		switch {
-		case src.Name == "" || len(src.Name) > maxName || !utf8.ValidString(src.Name):
-			return nil, fmt.Errorf("the name of a store must be text of 1 to %d bytes", maxName)
-		case seen[src.Name]:
-			return nil, fmt.Errorf("two stores are called %q", src.Name)
-		case (src.Stats == nil) == (src.Counts == nil):
+		if err := names.Add("store", src.Name); err != nil {
+			return nil, err
+		}
+		if (src.Stats == nil) == (src.Counts == nil) {
 			return nil, fmt.Errorf("store %q needs Stats or Counts, and not both", src.Name)
 		}
-		seen[src.Name] = true
 		s.all = append(s.all, &asker{Source: src})
 	}
 	return s, nil
