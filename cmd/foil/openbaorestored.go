@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/foilmcp/foil/openbao"
@@ -42,14 +40,7 @@ It may be run again at any time. Without --yes nothing is done, which is exit co
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(c.OutOrStdout(), struct {
-					OK     bool   `json:"ok"`
-					Before string `json:"refused_before"`
-				}{true, exactTime(before)})
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "recorded: states minted before %s are refused\n", exactTime(before))
-			return err
+			return printRestored(c, asJSON, before, "")
 		},
 	}
 	layout.addSpent(c)

@@ -165,20 +165,25 @@ is done, which is exit code 2.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(c.OutOrStdout(), struct {
-					OK     bool   `json:"ok"`
-					Before string `json:"refused_before"`
-				}{true, exactTime(before)})
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "recorded: states minted before %s are refused; operations that were executing are unknown, see foil ops list\n", exactTime(before))
-			return err
+			return printRestored(c, asJSON, before, "; operations that were executing are unknown, see foil ops list")
 		},
 	}
 	from.add(c)
 	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&yes, "yes", false, "do it")
 	return c
+}
+
+// printRestored tells before when states are refused now, and in words what more.
+func printRestored(c *cobra.Command, asJSON bool, before time.Time, more string) error {
+	if asJSON {
+		return printJSON(c.OutOrStdout(), struct {
+			OK     bool   `json:"ok"`
+			Before string `json:"refused_before"`
+		}{true, exactTime(before)})
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "recorded: states minted before %s are refused%s\n", exactTime(before), more)
+	return err
 }
 
 // exactTime writes a time of a store, to its millisecond, and nothing for the zero
