@@ -69,8 +69,7 @@ func runAmbiguousAnswers(b *bout) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		req := f.retry()
-		req.Params = req.Params.Set("inputResponses", its[i].answers)
+		req := f.answering(its[i].answers)
 		o, err := b.send(req)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", x.what, err)
@@ -117,9 +116,7 @@ func (b *bout) oneReading(f *flow) (string, error) {
 	}
 	yes := strings.TrimPrefix(f.answers, `{"`)
 	twin := `{"` + strings.ToUpper(yes[:1]) + yes[1:len(yes)-1] + "," + strings.TrimPrefix(no, "{")
-	req := f.retry()
-	req.Params = req.Params.Set("inputResponses", twin)
-	o, err := b.send(req)
+	o, err := b.send(f.answering(twin))
 	if err != nil {
 		return "", err
 	}

@@ -132,6 +132,13 @@ func (b *bout) asked(f *flow, o outcome) (err error) {
 // retry is the complete honest retry.
 func (f *flow) retry() *Request { return f.retryOf(f.call) }
 
+// answering is the retry with other answers.
+func (f *flow) answering(answers string) *Request {
+	r := f.retry()
+	r.Params = r.Params.Set("inputResponses", answers)
+	return r
+}
+
 // retryOf is the retry with another call.
 func (f *flow) retryOf(c Call) *Request {
 	return f.around(c.Method, c.Target, c.Params())

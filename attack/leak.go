@@ -108,11 +108,6 @@ func (b *bout) confide() error {
 	b.hide("an answer", answer)
 	more := Members{M("x", quote(argument))}
 	said := `{"action":"accept","content":{"x":` + quote(answer) + `}}`
-	with := func(f *flow, answers string) *Request {
-		r := f.retry()
-		r.Params = r.Params.Set("inputResponses", answers)
-		return r
-	}
 	// beside are the honest answers and one that nobody asked for.
 	beside := func(f *flow) string { return strings.TrimSuffix(f.answers, "}") + `,"unasked":` + said + "}" }
 	for _, v := range []variant{
@@ -134,19 +129,19 @@ func (b *bout) confide() error {
 			if err != nil {
 				return f.retry() // the answers are not the battery's to read
 			}
-			return with(f, marked)
+			return f.answering(marked)
 		}),
-		b.changed("in an answer to no question", func(f *flow) *Request { return with(f, beside(f)) }),
+		b.changed("in an answer to no question", func(f *flow) *Request { return f.answering(beside(f)) }),
 		b.changed("in an answer to no question, of another user", func(f *flow) *Request {
-			r := with(f, beside(f))
+			r := f.answering(beside(f))
 			r.Login = Bob
 			return r
 		}),
-		b.changed("in an answer twice", func(f *flow) *Request { return with(f, `{"x":`+said+`,"x":`+said+"}") }),
-		b.changed("in an answer of no kind", func(f *flow) *Request { return with(f, `{"x":{"x":`+quote(answer)+"}}") }),
-		b.changed("in answers that are none", func(f *flow) *Request { return with(f, quote(answer)) }),
+		b.changed("in an answer twice", func(f *flow) *Request { return f.answering(`{"x":` + said + `,"x":` + said + "}") }),
+		b.changed("in an answer of no kind", func(f *flow) *Request { return f.answering(`{"x":{"x":` + quote(answer) + "}}") }),
+		b.changed("in answers that are none", func(f *flow) *Request { return f.answering(quote(answer)) }),
 		b.changed("in answers without a state", func(f *flow) *Request {
-			r := with(f, beside(f))
+			r := f.answering(beside(f))
 			r.Params = r.Params.Without("requestState")
 			return r
 		}),

@@ -139,9 +139,7 @@ func (b *bout) causes() []variant {
 			if err != nil {
 				return nil, nil, err
 			}
-			req := f.retry()
-			req.Params = req.Params.Set("inputResponses", no)
-			return f, req, nil
+			return f, f.answering(no), nil
 		}},
 	}
 }

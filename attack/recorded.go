@@ -156,9 +156,7 @@ func (b *bout) copies(one, two *flow, again outcome) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	other := one.retry()
-	other.Params = other.Params.Set("inputResponses", no)
-	o, err := b.send(other)
+	o, err := b.send(one.answering(no))
 	if err != nil {
 		return "", err
 	}

@@ -266,9 +266,7 @@ func runDecline(b *bout) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := f.retry()
-	r.Params = r.Params.Set("inputResponses", no)
-	o, err := b.send(r)
+	o, err := b.send(f.answering(no))
 	if err != nil {
 		return "", err
 	}

@@ -163,10 +163,8 @@ func runPreAnswered(b *bout) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := f.retry()
 	both := strings.TrimSuffix(f.answers, "}") + "," + strings.TrimPrefix(known.answers, "{")
-	r.Params = r.Params.Set("inputResponses", both)
-	if o, err = b.send(r); err != nil {
+	if o, err = b.send(f.answering(both)); err != nil {
 		return "", err
 	}
 	v := b.verdict(o)
@@ -206,9 +204,7 @@ func runOtherKind(b *bout) (string, error) {
 			for key := range own {
 				other = append(other, M(key, form.answer))
 			}
-			r := f.retry()
-			r.Params = r.Params.Set("inputResponses", other.JSON())
-			return r, nil
+			return f.answering(other.JSON()), nil
 		})
 		if err != nil || !b.expected(v) {
 			b.note("with %s", form.what)

@@ -44,9 +44,7 @@ func runAnswersChanged(b *bout) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		req := f.retry()
-		req.Params = req.Params.Set("inputResponses", other)
-		o, err := b.send(req)
+		o, err := b.send(f.answering(other))
 		if err != nil {
 			return "", err
 		}
