@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/subtle"
 	"database/sql"
@@ -50,8 +49,11 @@ func (r *Replay) Use(ctx context.Context, id []byte, expires time.Time) (first b
 		r.s.inserted++
 		return nil
 	})
-	if err = full(cmp.Or(err, refused), replay.ErrFull); err != nil {
-		return false, err
+	if err != nil { // refused is not to be looked at: the transaction may be under way
+		return false, full(err, replay.ErrFull)
+	}
+	if refused != nil {
+		return false, refused
 	}
 	return inserted, nil
 }
@@ -83,8 +85,11 @@ func (r *Replay) UseAs(ctx context.Context, id []byte, expires time.Time, attemp
 		mine = err == nil && subtle.ConstantTimeCompare(by, attempt) == 1
 		return err
 	})
-	if err = full(cmp.Or(err, refused), replay.ErrFull); err != nil {
-		return false, err
+	if err != nil { // refused is not to be looked at: the transaction may be under way
+		return false, full(err, replay.ErrFull)
+	}
+	if refused != nil {
+		return false, refused
 	}
 	return mine, nil
 }
