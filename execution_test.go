@@ -109,6 +109,7 @@ func TestHandlerIsTold(t *testing.T) {
 				f.hangs = renew == nil
 				o := s.start(t, answering(accepted), s.seal(t, purge(), confirm()))
 				gone, hangUp := context.WithCancel(ctx)
+				f.renew = renew // before there is a heartbeat, which runs beside this
 				its, err := o.Dispatch(gone)
 				if err != nil {
 					t.Fatal(err)
@@ -117,7 +118,6 @@ func TestHandlerIsTold(t *testing.T) {
 				if its.Err() != nil {
 					t.Error("a client that hung up ends what it had approved")
 				}
-				f.renew = renew
 				time.Sleep(foil.DefaultLease - time.Millisecond)
 				if ended := its.Err() != nil; ended != (name == "fenced") {
 					t.Errorf("before the lease is over: ended %v", ended)
